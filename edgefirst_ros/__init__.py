@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     __version__: str
     from edgefirst_ros.config.model import Config as Config
     from edgefirst_ros.formats.edgefirst.export import export_coco as export_coco
+    from edgefirst_ros.formats.edgefirst.export import export_hf as export_hf
     from edgefirst_ros.formats.edgefirst.export import export_yolo as export_yolo
     from edgefirst_ros.formats.edgefirst.many import Corpus as Corpus
     from edgefirst_ros.formats.edgefirst.read.dataset import EdgeFirstDataset as EdgeFirstDataset
@@ -31,6 +32,7 @@ PUBLIC = {
     "collate": "formats.edgefirst.read.dataset",
     "export_coco": "formats.edgefirst.export",
     "export_yolo": "formats.edgefirst.export",
+    "export_hf": "formats.edgefirst.export",
     "catalog": "offline.copies",
     "select": "formats.edgefirst.selection",
     "rasterise": "formats.edgefirst.read.decoding",

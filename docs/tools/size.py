@@ -31,7 +31,7 @@ CEILINGS: Mapping[str, int] = {
     "video": 2330,
     "sources": 4000,
     "report": 2670,
-    "cli": 2330,
+    "cli": 2280,
     "model": 2850,
     "nodes": 2030,
     "ego": 2490,
@@ -39,7 +39,7 @@ CEILINGS: Mapping[str, int] = {
     "simulation": 1570,
     "live": 1880,
     "fleet": 950,
-    "offline": 1840,
+    "offline": 1850,
     "config": 1580,
     PLAIN: 90,
 }

@@ -97,12 +97,12 @@ def _wrong_value(error: Any) -> str:  # noqa: ANN401 - typer's own click
 GROUPS = {
     "Everyday": {
         "convert": "convert",
-        "info": "recordings",
+        "info": "report",
         "check": "datasets",
         "report": "report",
         "export": "datasets",
     },
-    "Live": {"capture": "capture", "play": "play", "recover": "datasets"},
+    "Live": {"capture": "capture", "play": "recordings", "recover": "datasets"},
     "Advanced": {"suggest": "suggest", "select": "datasets", "simulate": "recordings"},
 }
 """The module of each command, in the order of ``--help``."""

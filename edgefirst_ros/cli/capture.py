@@ -37,13 +37,7 @@ from edgefirst_ros.cli.shared import (
     print_error,
     print_interruption,
 )
-from edgefirst_ros.cli.terminal import (
-    make_console,
-    print_line,
-    print_report,
-    print_row,
-    roles_text,
-)
+from edgefirst_ros.cli.terminal import make_console, print_line, print_report, print_row, roles_text
 from edgefirst_ros.formats.pace import Pace
 from edgefirst_ros.live.signals import pausing
 from edgefirst_ros.model.errors import TransportError

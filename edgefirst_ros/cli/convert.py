@@ -54,8 +54,7 @@ def convert(
     recordings: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="RECORDING...",
-            help="Files (MCAP, rosbag2, ROS 1), folders, patterns, or URLs.",
+            metavar="RECORDING...", help="Files (MCAP, rosbag2, ROS 1), folders, patterns, or URLs."
         ),
     ] = None,
     **given: Any,  # noqa: ANN401 - the options
@@ -169,10 +168,7 @@ def _convert_one(
 
 
 def configured(
-    recordings: list[str],
-    config_file: Path | None,
-    chosen: dict[str, Any],
-    notes: list[str],
+    recordings: list[str], config_file: Path | None, chosen: dict[str, Any], notes: list[str]
 ) -> tuple[Config, Suggestion | None]:
     """The configuration, and the suggestion that it was made of, if it was."""
     from edgefirst_ros.offline.inputs import suggested

@@ -1,9 +1,11 @@
-"""edgefirst-ros select, export, recover and check: choose from datasets, finish and verify them."""
+"""edgefirst-ros check, recover, select and export: verify and finish datasets, and choose from them."""
 
 from __future__ import annotations
 
+import os
 import sys
-import time
+from dataclasses import asdict
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -12,24 +14,26 @@ from rich.console import Console
 from rich.markup import escape
 
 from edgefirst_ros.cli import options
-from edgefirst_ros.cli.help import Command, Group
-from edgefirst_ros.cli.options import NoReport
+from edgefirst_ros.cli.options import NoReport, opt
+from edgefirst_ros.cli.progress import Progress, print_json
 from edgefirst_ros.cli.shared import EXIT_POOR, EXIT_USAGE, fetched, guarded, page_beside, print_error
-from edgefirst_ros.cli.terminal import LINE_EVERY_S, make_console, print_line, say
+from edgefirst_ros.cli.terminal import make_console, print_line, say, several
 from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.model.errors import ConfigError, DatasetNotFound
 
+INSTEAD = "use --overwrite, or another -o"
+
 
 def recover(
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="An output folder, or a folder above it.")],
+    path: Annotated[Path, opt("PATH", "An output folder, or a folder above it.")],
     *,
     no_report: NoReport = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Finish datasets that a crash, a kill or a full disk left in .part files.
 
-    Everything that was committed is kept; an incomplete record at the end is dropped. Each line says what was
-    kept. Running it again does no harm. A complete dataset is never replaced by an unfinished one: what an
-    interrupted --overwrite left is finished beside it, as NAME_recovered. A report without a page gets it.
+    What was committed is kept. An incomplete record at the end is dropped. A complete dataset is never
+    replaced: what an interrupted --overwrite left becomes NAME_recovered. Running it again does no harm.
 
     Exit codes: 0 everything is finished; 2 something could not be finished, or there is nothing to do.
 
@@ -37,136 +41,106 @@ def recover(
 
       edgefirst-ros recover out
     """
-    err, failed = make_console(stderr=True), False
+    err, outputs = make_console(stderr=True), []
     _print_format_faults(err)
-    with guarded(err):
+    with guarded(err, as_json=as_json):
         from edgefirst_ros.formats.datasets import recover as run_recovery
+        from edgefirst_ros.report.runs import without_page
 
         for done in run_recovery(path):
-            failed |= done.failed
+            outputs.append({**asdict(done), "path": f"{done.path}"})
             if done.failed:
                 print_error(err, done.text)
-            else:
+            elif not as_json:
                 say(f"{done.path}\n  {done.text}")
                 sys.stdout.flush()
-        for page in [] if no_report else _missing_pages(path, err):
+        pages = [f"{page}" for page in ([] if no_report else page_beside(without_page(path), err))]
+        if as_json:
+            print_json({"outputs": outputs, "pages": pages})
+        for page in () if as_json else pages:
             say(f"{page}\n  the page of a report that had none")
-        if failed:
-            err.print(
-                "  failed datasets are unchanged; fix the cause, then run recover again", highlight=False
-            )
-    if failed:
+    if any(each["failed"] for each in outputs):
+        print_line(err, "hint: remove the cause, then run recover again")
         raise typer.Exit(EXIT_USAGE)
 
 
 def check(
-    path: Annotated[
-        str,
-        typer.Argument(metavar="PATH", help="A dataset, one of its files, or a folder above it; or a URL."),
-    ],
+    path: Annotated[str, opt("PATH", "A dataset, one of its files, or a folder above it; or a URL.")],
     *,
-    official: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="PYTHON",
-            help="Python interpreter with the official reader of a format, which then checks as well.",
-        ),
-    ] = None,
+    user: Annotated[str, opt("--for NAME", "Also check what this program asks: nurec.")] = "",
     quick: Annotated[
-        bool, typer.Option("--quick", help="Headers and checksums only: decode no picture, cloud or mask.")
+        bool, opt("--quick", "Decode no picture, cloud or mask, which take 10 ms each.")
     ] = False,
-    user: Annotated[
-        str,
-        typer.Option(
-            "--for", metavar="NAME", help="Also what this program, such as nurec, asks of datasets."
-        ),
-    ] = "",
-    strict: Annotated[bool, typer.Option("--strict", help="Fail on warnings, too.")] = False,
-    quiet: options.Quiet = False,
+    official: Annotated[
+        Path | None, opt("--official PYTHON", "Also ask NVIDIA's reader, which this interpreter has.")
+    ] = None,
+    strict: Annotated[bool, opt("--strict", "Fail on warnings, too.")] = False,
+    as_json: options.AsJson = False,
 ) -> None:
-    """Check every dataset at or below PATH, of any format: complete, undamaged and consistent.
+    """Check that datasets are complete, undamaged and consistent.
 
-    What is sound can be opened: pictures, clouds and masks are decoded as for training, about 10 ms a picture
-    of 1080p; --quick leaves that out.
+    It reads every dataset at or below PATH as for training, prints what is wrong, and then one line for each
+    dataset. It writes nothing.
 
-    EdgeFirst: every file's CRC-32, name and content, picture sizes, points; columns, samples, values and
-    groups of the table; counts of the report. L5Kit: arrays, chunks, intervals, times, rotations,
-    probabilities. NCore: container, index, metadata, times, unit rays, pose tree. Prints what is wrong, then
-    one line per dataset. Nothing is written.
+    --for prints a line for each demand: YES, NO and what to do, or UNKNOWN where data cannot tell.
 
-    With --for each demand is a line: YES, NO and what to do, UNKNOWN where data cannot tell. NO is a warning.
-
-    Of val samples that have a neighbour in train, their number is said; one in another dataset is a warning.
-
-    A dataset that is still being written is not checked; a line names the process that writes it.
-
-    Exit codes: 0 sound; 1 errors, with --strict warnings, or still being written; 2 no dataset there.
+    Exit codes: 0 sound; 1 errors, a NO, a dataset that is being written, or with --strict a warning;
+    2 no dataset there.
 
     [bold]Examples[/]
 
       edgefirst-ros check out
 
-      edgefirst-ros check out/edgefirst/monday --quick
-
-      edgefirst-ros check out/ncore --official /opt/ncore/bin/python
-
       edgefirst-ros check out/ncore --for nurec
     """
-    err, sound, unasked = make_console(stderr=True), True, dict[str, None]()
+    err, results = make_console(stderr=True), []
     _print_format_faults(err)
-    with guarded(err):
+    with guarded(err, as_json=as_json):
         from edgefirst_ros.formats.datasets import check as run_checks
         from edgefirst_ros.formats.format import Look
         from edgefirst_ros.sources.location import location_of
 
-        _refuse_unknown(user)
-        look, looked = Look(quick, _Passed(err, quiet=quiet), user), False
+        user = _known(user)
         place = Path(str(fetched(location_of(path), whole=True)))
-        for result in run_checks(place, official_python=official, look=look):
-            say(result.text)
-            sys.stdout.flush()
-            sound &= result.ok and not (strict and result.warnings)
-            looked |= user in FORMATS[result.format].users
-            if official is None and (package := FORMATS[result.format].official):
-                unasked[package] = None
-        for package in unasked:
-            print_line(
-                err,
-                f"note: {package}, the format's own reader, was not asked; --official PYTHON asks it, too, "
-                "where PYTHON is an interpreter that has it",
-            )
-        if user and not looked:
+        with Progress(err, "checking", quiet=as_json) as view:
+            look = Look(quick, _Passed(view, place), user)
+            for result in run_checks(place, official_python=official, look=look):
+                results.append(result)
+                if not as_json:
+                    say(result.text)
+                    sys.stdout.flush()
+        formats = {each.format: FORMATS[each.format] for each in results}
+        if user and not any(user in each.users for each in formats.values()):
             raise DatasetNotFound(f"{path}: holds no dataset that {user} takes")
-    if not sound:
+        for reader in {each.unasked() for each in formats.values() if official is None} - {""}:
+            print_line(err, f"hint: not tested with {reader}, which --official PYTHON asks")
+        if as_json:
+            print_json([{"ok": each.ok and not each.failed, **asdict(each)} for each in results])
+    if not all(each.ok and not each.failed and not (strict and each.warnings) for each in results):
         raise typer.Exit(EXIT_POOR)
 
 
-def _refuse_unknown(user: str) -> None:
-    known = sorted({name for each in FORMATS.values() for name in each.users})
-    if user and user not in known:
-        raise ConfigError([f"--for: {user!r} is not known; there are {', '.join(known)}"])
+def _known(user: str) -> str:
+    """A program as its format calls it."""
+    known = {name.lower(): name for each in FORMATS.values() for name in each.users}
+    if user and user.lower() not in known:
+        raise ConfigError([f"--for: {user!r} is not known; there are {', '.join(sorted(known))}"])
+    return known.get(user.lower(), "")
 
 
 class _Passed:
-    """A line every few seconds that says how much was looked at."""
+    """Adds up what was looked at, of all bytes in a place."""
 
-    def __init__(self, console: Console, *, quiet: bool) -> None:
-        self._console, self._quiet = console, quiet
-        self._bytes, self._shown_s = 0, time.monotonic()
+    def __init__(self, view: Progress, place: Path) -> None:
+        top = place if place.is_dir() else place.parent
+        files = (Path(folder, name) for folder, _, names in os.walk(top) for name in names)
+        self._view, self._done = view, 0
+        self._total = sum(each.lstat().st_size for each in files)
 
     def __call__(self, passed: int) -> None:
         """So many more bytes."""
-        self._bytes += passed
-        if not self._quiet and time.monotonic() - self._shown_s >= LINE_EVERY_S:
-            self._shown_s = time.monotonic()
-            print_line(self._console, f"checked {self._bytes / 1e6:,.0f} MB")
-
-
-def _missing_pages(path: Path, err: Console) -> list[Path]:
-    """Make the pages that a run did not come to, or that a power cut took; where they are."""
-    from edgefirst_ros.report.runs import without_page
-
-    return page_beside(without_page(path), err)
+        self._done += passed
+        self._view(self._done, self._total)
 
 
 def _print_format_faults(console: Console) -> None:
@@ -175,85 +149,77 @@ def _print_format_faults(console: Console) -> None:
 
 
 def select(
-    source: Annotated[
-        Path,
-        typer.Argument(metavar="SOURCE", help="A folder of datasets, or the catalogue of some (.parquet)."),
-    ],
+    source: Annotated[Path, opt("SOURCE", "A folder of datasets, or a catalogue (.parquet).")],
     *,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder of the new dataset.")
-    ],
-    where: Annotated[
-        str, typer.Option(metavar="SQL", help="A condition on the catalogue's columns, as polars has SQL.")
-    ] = "",
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
+    output: Annotated[Path, opt("--output -o FOLDER", "Folder of the new dataset.")],
+    where: Annotated[str, opt("--where SQL", "A condition on the catalogue's columns, in polars' SQL.")] = "",
+    overwrite: Annotated[bool, opt("--overwrite", "Replace what is there.")] = False,
+    as_json: options.AsJson = False,
 ) -> None:
     r"""Choose samples of EdgeFirst datasets by SQL, as a new dataset.
 
-    SOURCE/catalog.parquet, a table with a row a sample, is made or brought up to date: drive, time, place,
-    speed, pose, companions, objects by class, quality. [bold]docs/corpus.md[/] has the columns. Sensor files
-    are copied byte for byte, rows keep their groups; the column [bold]source[/] says where a row is from.
-
-    Needs [bold]pip install 'edgefirst_ros\[polars]'[/].
+    SOURCE/catalog.parquet has a row for each sample, and is made if it is not there. docs/corpus.md has its
+    columns. Sensor files are copied byte for byte. It needs [bold]pip install 'edgefirst_ros\[polars]'[/].
 
     [bold]Examples[/]
 
       edgefirst-ros select out --where "person > 0 and speed_mps > 5" -o subset
 
-      edgefirst-ros select out/catalog.parquet --where "frame % 10 = 0 and luminance > 200" -o bright
+      edgefirst-ros select out/catalog.parquet --where "frame % 10 = 0" -o some
     """
     err = make_console(stderr=True)
-    with guarded(err, instead="--overwrite replaces it"):
+    with guarded(err, instead=INSTEAD, as_json=as_json):
         from edgefirst_ros import select as choose
 
-        done = choose(source, output, where=where, overwrite=overwrite)
-        say(f"{done.path}\n  {done.samples:,} of {done.of:,} samples, of {done.datasets:,} datasets")
+        with Progress(err, "selecting", quiet=as_json) as view:
+            done = choose(source, output, where=where, overwrite=overwrite, on_progress=view)
+        if as_json:
+            print_json({**done._asdict(), "path": f"{done.path}"})
+        else:
+            say(f"{done.path}\n  {done.samples:,} of {done.of:,} samples, of {done.datasets:,} datasets")
 
 
-export = typer.Typer(
-    name="export",
-    cls=Group,
-    help="Write datasets in the layouts of other tools: coco, yolo.",
-    add_completion=False,
-    rich_markup_mode=None,
-)
+class Layout(StrEnum):
+    """Whose tools read what is exported."""
 
-ExportedFrom = Annotated[
-    list[str],
-    typer.Argument(metavar="SOURCE...", help="Datasets, or folders above them; paths or URLs."),
-]
-ExportedTo = Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="A new or empty folder.")]
-Unlabelled = Annotated[
-    bool, typer.Option("--unlabelled", help="Also pictures that no model looked at, as ones without objects.")
-]
+    COCO = "coco"
+    YOLO = "yolo"
+    HF = "hf"
 
 
-@export.command(cls=Command)
-def coco(sources: ExportedFrom, *, output: ExportedTo, unlabelled: Unlabelled = False) -> None:
-    """Write pictures and 2-D boxes as COCO, a file of annotations for each group.
+def export(
+    layout: Annotated[Layout, opt("coco|yolo|hf", "COCO, Ultralytics' YOLO, or Hugging Face's datasets.")],
+    sources: Annotated[list[str], opt("SOURCE...", "Datasets, folders above them, or URLs.")],
+    *,
+    output: Annotated[Path, opt("--output -o FOLDER", "A new or empty folder.")],
+    unlabelled: Annotated[
+        bool, opt("--unlabelled", "Also pictures without labels, as pictures without objects.")
+    ] = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Write pictures and 2-D boxes for other tools, with counts by group.
 
-    Several datasets become one, with the classes of all.
+    Several datasets become one, with the classes of all. Pictures that no model looked at are left out.
 
-    [bold]Example[/]
+    [bold]Examples[/]
 
-      edgefirst-ros export coco sets/monday sets/tuesday -o coco
+      edgefirst-ros export coco out -o coco
+
+      edgefirst-ros export hf monday tuesday -o hf
     """
-    with guarded(make_console(stderr=True)):
-        from edgefirst_ros import export_coco, open  # noqa: A004
+    err = make_console(stderr=True)
+    with guarded(err, as_json=as_json):
+        import edgefirst_ros
 
-        for path in export_coco(open(sources, format="edgefirst"), output, unlabelled=unlabelled):
-            say(f"{path}")
-
-
-@export.command(cls=Command)
-def yolo(sources: ExportedFrom, *, output: ExportedTo, unlabelled: Unlabelled = False) -> None:
-    """Write pictures and 2-D boxes in the layout of Ultralytics' YOLO, with its data.yaml.
-
-    [bold]Example[/]
-
-      edgefirst-ros export yolo sets -o yolo
-    """
-    with guarded(make_console(stderr=True)):
-        from edgefirst_ros import export_yolo, open  # noqa: A004
-
-        say(f"{export_yolo(open(sources, format='edgefirst'), output, unlabelled=unlabelled)}")
+        write = getattr(edgefirst_ros, f"export_{layout}")
+        opened = edgefirst_ros.open(sources, format="edgefirst")
+        with Progress(err, "exporting", quiet=as_json) as view:
+            files, pictures, boxes = write(opened, output, unlabelled=unlabelled, on_progress=view)
+        groups = {group: {"pictures": n, "boxes": boxes[group]} for group, n in pictures.items()}
+        if as_json:
+            print_json({"files": [f"{file}" for file in files], "groups": groups})
+            return
+        for file in files:
+            say(f"{file}")
+        for group, counts in groups.items():
+            print_line(err, f"{escape(group)}: {', '.join(several(n, what) for what, n in counts.items())}")

@@ -15,9 +15,11 @@ from typer.core import TyperCommand, TyperGroup
 EXIT_NO_COMMAND = 2
 MOST_NUMBER = 1e10
 """Times and sizes of more overflow; seeds have less."""
-LEFT_OUT = {"--require": "all"}
-"""Options whose value may be left out, and what it is then."""
-_NAMES = re.compile(r"[a-z][a-z0-9_]*(,[a-z][a-z0-9_]*)*")
+LEFT_OUT = {
+    "--require": ("all", re.compile(r"[a-z][a-z0-9_]*(,[a-z][a-z0-9_]*)*")),
+    "--picture": ("", re.compile(r"[^-].*\.\w{3,4}", re.DOTALL)),
+}
+"""Options whose value may be left out: what it is then, and how it looks if it follows."""
 _MARKUP = re.compile(r"\[/?(?:bold)?\]")
 LONGEST_NAMES = 34
 """Options with longer names have their explanation below them."""
@@ -65,10 +67,11 @@ def valued(args: list[str]) -> Iterator[str]:
             return
         if given not in LEFT_OUT:
             yield given
-        elif following and _NAMES.fullmatch(following[0]) and not Path(following[0]).exists():
-            yield f"{given}={args[next(rest)]}"
         else:
-            yield f"{given}={LEFT_OUT[given]}"
+            default, looks = LEFT_OUT[given]
+            word = following[0] if following and looks.fullmatch(following[0]) else ""
+            follows = word and not (default and Path(word).exists())
+            yield f"{given}={args[next(rest)] if follows else default}"
 
 
 class Group(TyperGroup):

@@ -50,6 +50,13 @@ def taking(parameters: str) -> Callable[[Function], Function]:
     return taken
 
 
+def opt(typed: str, text: str, **more: Any) -> Any:  # noqa: ANN401 - typer's own
+    """A parameter by what a user types for it, ``-o --output FOLDER`` or ``PATH``, and what it is."""
+    names = [word for word in typed.split() if word.startswith("-")]
+    takes = " ".join(word for word in typed.split() if not word.startswith("-")) or None
+    return (typer.Option if names else typer.Argument)(*names, metavar=takes, help=text, **more)
+
+
 def _offer(parameter: str, kind: Any, names: str, text: str, metavar: str = "", **more: Any) -> None:  # noqa: ANN401
     """Offer an option of this type to commands, under the title of the newest panel."""
     default = more.pop("default", None)

@@ -1,10 +1,9 @@
-"""edgefirst-ros info and simulate: describe a recording, or make one with known ground truth."""
+"""edgefirst-ros simulate and play: make a recording with known ground truth, and publish recordings."""
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,235 +11,72 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from edgefirst_ros.cli import importing
-from edgefirst_ros.cli.shared import ConfigFile, End, Recordings, Start, guarded, make_config
-from edgefirst_ros.cli.terminal import make_console, print_info, print_line, say
-from edgefirst_ros.model.errors import ConfigError, RecordingError, extra
-from edgefirst_ros.model.untrusted import readable
+from edgefirst_ros.cli import options
+from edgefirst_ros.cli.options import opt
+from edgefirst_ros.cli.progress import Progress, print_json
+from edgefirst_ros.cli.shared import (
+    EXIT_INTERRUPTED,
+    EXIT_POOR,
+    End,
+    Start,
+    guarded,
+    interruptible,
+    print_error,
+)
+from edgefirst_ros.cli.terminal import make_console, print_line, say
+from edgefirst_ros.model.errors import ConfigError, RecordingNotFound, TransportError, extra
 
 if TYPE_CHECKING:
-    from edgefirst_ros.config.model import Config
     from edgefirst_ros.offline.drives import RecordedDrive
-    from edgefirst_ros.sources.location import Location
-    from edgefirst_ros.sources.recording import Excerpt, Recording
-
-
-class CodecChoice(StrEnum):
-    """Video codec of a simulated camera."""
-
-    H264 = "h264"
-    H265 = "h265"
-
-
-def info(
-    recordings: Recordings,
-    *,
-    config_file: ConfigFile = None,
-    prefix: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PREFIX", help="Topic prefix of the device to describe; needed if there are several."
-        ),
-    ] = None,
-    start: Start = None,
-    end: End = None,
-    whole: Annotated[
-        bool, typer.Option("--whole", help="Read all of a recording given by a URL, not only its summary.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON per recording.")] = False,
-) -> None:
-    """Show what is in a recording: topics, types, counts, rates, gaps, clocks, damage.
-
-    Of an output of many drives it shows how far their conversion is instead: done, running, failed and left.
-    Only notes in the output are read, so this works from any machine, even while [bold]convert[/] runs.
-
-    Nothing is converted or written. The uses of topics and the findings about clocks are those that
-    [bold]convert[/] acts on. A gap is a pause of more than three usual intervals; a bad message is one that
-    cannot be decoded. A note names the files that [bold]convert[/] takes as parts of one drive.
-
-    With [bold]--config[/] it also says, for every drive, what each topic would be used as in a conversion
-    with that configuration, and how many samples there would be (in JSON as conversion, with the drive's last
-    file).
-
-    Of a URL only the summary and the first seconds are read, so sizes, gaps and damage remain unknown;
-    [bold]--whole[/] reads all of it.
-
-    Exit codes: 0 read; 1 a drive of an output failed; 2 no recording.
-
-    [bold]Examples[/]
-
-      edgefirst-ros info drive.mcap
-
-      edgefirst-ros info s3://bucket/sets/
-
-      edgefirst-ros info monday/ --json
-
-      edgefirst-ros info drive.mcap --config raivin.yaml
-
-      edgefirst-ros info s3://bucket/drives/drive.mcap
-    """
-    err = make_console(stderr=True)
-    with guarded(err, as_json=as_json):
-        if len(recordings) == 1 and _is_output(recordings[0]):
-            from edgefirst_ros.cli.fleet import print_status
-
-            raise typer.Exit(print_status(recordings[0], as_json=as_json))
-        with importing():
-            from edgefirst_ros.offline.drives import find_drives, find_files
-            from edgefirst_ros.sources.recording import excerpt_of
-
-        notes: list[str] = []
-        config = make_config(config_file, {"prefix": prefix}, notes=notes)
-        for note in () if as_json else notes:
-            print_line(err, f"note: {escape(note)}")
-        excerpt = excerpt_of(start, end)
-        found_files = find_files(recordings)
-        opened, unusable = _opened(file.path for file in found_files.files)
-        for drive in find_drives(opened):
-            for found in _described(drive, config, excerpt, whole=whole, counts=config_file is not None):
-                _print_found(found, as_json=as_json)
-            for note in () if as_json else drive.notes:
-                say(note)
-        if found_files.note and not as_json:
-            say(found_files.note)
-        if unusable:
-            raise unusable[0]
-
-
-def _opened(paths: Iterable[Location]) -> tuple[list[Recording], list[RecordingError]]:
-    """The recordings that can be read, and why others cannot."""
-    from edgefirst_ros.sources.recording import open_recording
-
-    opened: list[Recording] = []
-    unusable: list[RecordingError] = []
-    for path in paths:
-        try:
-            opened.append(open_recording(path))
-        except RecordingError as error:
-            unusable.append(error)
-    return opened, unusable
-
-
-def _described(
-    drive: RecordedDrive, config: Config, excerpt: Excerpt | None, *, whole: bool, counts: bool
-) -> Iterator[dict[str, Any]]:
-    """What is in each file of a drive, with the last one what a conversion would make if that counts."""
-    from edgefirst_ros.sources.info import glance, inspect
-    from edgefirst_ros.sources.location import Url
-
-    files = [readable(part.path.name) for part in drive.parts]
-    for part in drive.parts:
-        is_brief = isinstance(part.path, Url) and not whole and excerpt is None
-        said = (glance(part, config) if is_brief else None) or inspect(part, config, excerpt)
-        found = {**said, "drive": files}
-        if counts and part is drive.parts[-1] and not is_brief:
-            found["conversion"] = _conversion(drive, config, excerpt)
-        yield found
-
-
-_NOTES = ("_plan.json", "_done", "_failed")
-"""What many drives that are converted leave in their output."""
-
-
-def _is_output(given: str) -> bool:
-    """Whether something is an output of many drives, and no recording."""
-    if "://" not in given:
-        return any((Path(given) / name).exists() for name in _NOTES)
-    from edgefirst_ros.fleet.output import open_output
-    from edgefirst_ros.fleet.plan import fleet_status
-    from edgefirst_ros.offline.drives import is_recording
-
-    return not is_recording(given) and any(fleet_status(open_output(given)).values())
-
-
-def _conversion(drive: RecordedDrive, config: Config, excerpt: Excerpt | None) -> dict[str, Any]:
-    """What a conversion of a drive would make."""
-    from edgefirst_ros.offline.forecast import forecast
-
-    return forecast([part.path for part in drive.parts], config, excerpt=excerpt)
-
-
-def _print_found(found: dict[str, Any], *, as_json: bool) -> None:
-    if as_json:
-        sys.stdout.write(json.dumps(found) + "\n")
-        return
-    out = make_console(stderr=False)
-    print_info(out, found)
-    if "conversion" in found:
-        from edgefirst_ros.cli.terminal import print_forecast
-
-        print_forecast(out, found["conversion"])
+    from edgefirst_ros.sources.recording import Excerpt
 
 
 def simulate(
     *,
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output", "-o", metavar="FOLDER", help="Folder for the recording and its ground truth."
-        ),
-    ],
+    output: Annotated[Path, opt("--output -o FOLDER", "Folder for the recording and its truth.")],
     rig: Annotated[
-        Path | None,
-        typer.Option(
-            "--rig",
-            metavar="FILE|robot",
-            help="Other sensors: a YAML file, or a robot with six cameras.",
-        ),
+        Path | None, opt("--rig FILE|robot", "Other sensors: a YAML file, or a robot with six cameras.")
     ] = None,
-    seconds: Annotated[float, typer.Option(metavar="SECONDS", help="Length of the drive.")] = 10.0,
-    seed: Annotated[
-        int, typer.Option(metavar="N", help="Seed of the random numbers; equal options give equal bytes.")
-    ] = 0,
-    fps: Annotated[int, typer.Option(metavar="N", help="Camera frames per second.")] = 30,
-    size: Annotated[str, typer.Option(metavar="WxH", help="Camera picture size.")] = "1280x720",
-    codec: Annotated[CodecChoice, typer.Option(metavar="h264|h265", help="Video codec.")] = CodecChoice.H264,
+    seconds: Annotated[float, opt("--seconds SECONDS", "Length of the drive.")] = 10.0,
+    seed: Annotated[int, opt("--seed N", "Equal seeds and options give equal bytes.")] = 0,
+    fps: Annotated[int, opt("--fps N", "Camera pictures per second.")] = 30,
+    size: Annotated[str, opt("--size WxH", "Camera picture size.")] = "1280x720",
     more: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="Set another option of the drive (docs/simulator.md); repeatable.",
-        ),
+        opt("--set NAME=VALUE", "Another option, such as codec=h265 or boxes3d=true; repeatable."),
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing drive.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the recording's path.")] = False,
+    overwrite: Annotated[bool, opt("--overwrite", "Replace an existing drive.")] = False,
+    quiet: Annotated[bool, opt("--quiet -q", "Print only the recording's path.")] = False,
+    as_json: options.AsJson = False,
 ) -> None:
-    """Make a Maivin recording of a simulated drive with known ground truth.
+    """Make the recording of a simulated drive with known ground truth.
 
-    Camera, radar, lidar, IMU, GPS, calibration and model boxes are computed from one world, with the device's
-    clocks and latencies. NAME.truth.json beside the recording says where everything was.
+    It has camera, radar, lidar, IMU, GPS, calibration and boxes of a model, with the clocks and latencies of
+    a Maivin. NAME.truth.json beside it says where everything was. docs/simulator.md has all options.
 
     [bold]Examples[/]
 
-      edgefirst-ros simulate -o recording --seconds 30 --seed 1
+      edgefirst-ros simulate -o recording --seconds 30
 
-      edgefirst-ros simulate -o recording --rig robot
-
-      edgefirst-ros simulate -o recording --set stops='[[8,20]]'
+      edgefirst-ros simulate -o recording --rig robot --size 640x360
     """
     err = make_console(stderr=True)
-    with guarded(err, instead="--overwrite replaces it"):
-        from rich.progress import Progress
-
+    with guarded(err, instead="use --overwrite, or another -o", as_json=as_json):
         with extra():
             from edgefirst_ros.simulation import simulate as run_simulation
             from edgefirst_ros.simulation.options import drive_options
 
-        width, height = _size(size)
-        given: dict[str, Any] = {"seconds": seconds, "seed": seed, "fps": fps}
-        given |= {"codec": codec.value, "width": width, "height": height}
-        options = drive_options(given | _rig(rig) | _values(more or ()))
-        bar = Progress(console=err, transient=True, disable=quiet or not err.is_terminal)
-        with bar:
-            task = bar.add_task("simulating", total=1.0)
-            made = run_simulation(
-                output, options, lambda share: bar.update(task, completed=share), overwrite=overwrite
-            )
-        for path in made.files:
+        width, by, height = size.partition("x")
+        if not (by and width.isdecimal() and height.isdecimal()):
+            raise ConfigError([f"--size {size}: expected WIDTHxHEIGHT, e.g. 1280x720"])
+        given = {"seconds": seconds, "seed": seed, "fps": fps, "width": int(width), "height": int(height)}
+        chosen = drive_options(given | _rig(rig) | _values(more or ()))
+        with Progress(err, "simulating", quiet=quiet or as_json) as view:
+            made = run_simulation(output, chosen, view, overwrite=overwrite)
+        if as_json:
+            print_json({"files": [f"{path}" for path in made.files], "truth": f"{made.truth}"})
+        for path in () if as_json else (*made.files, *(() if quiet else (made.truth,))):
             say(f"{path}")
-        if not quiet:
-            say(f"{made.truth}")
 
 
 def _rig(given: Path | None) -> dict[str, Any]:
@@ -256,13 +92,6 @@ def _rig(given: Path | None) -> dict[str, Any]:
         return rig_options(parse_yaml(read_named(RIGS.get(f"{given}", given))), f"--rig {given}")
     except yaml.YAMLError as error:
         raise ConfigError([f"--rig {given}: not valid YAML"]) from error
-
-
-def _size(text: str) -> tuple[int, int]:
-    width, _, height = text.partition("x")
-    if not (width.isdecimal() and height.isdecimal()):
-        raise ConfigError([f"--size {text}: expected WIDTHxHEIGHT, e.g. 1280x720"])
-    return int(width), int(height)
 
 
 def _values(settings: Iterable[str]) -> dict[str, Any]:
@@ -287,3 +116,108 @@ def _values(settings: Iterable[str]) -> dict[str, Any]:
         except yaml.YAMLError as error:
             raise ConfigError([f"--set {setting}: {text!r} is not valid YAML"]) from error
     return values
+
+
+ENDPOINT = "tcp/127.0.0.1:7447"
+"""Where a recording is played unless told otherwise; no other machine gets there."""
+WAIT_S = 60.0
+
+
+class NamesChoice(StrEnum):
+    """Generation of the device's topic names."""
+
+    RT = "rt"
+    BARE = "bare"
+    HOST = "host"
+
+
+def play(
+    recording: Annotated[str, opt("RECORDING", "A recording, a folder with one, or a URL of either.")],
+    *,
+    connect: options.Connect = None,
+    listen: options.Listen = None,
+    zenoh_config: options.ZenohConfig = None,
+    start: Start = None,
+    end: End = None,
+    speed: Annotated[float, opt("--speed FACTOR", "1 is the recording's own, 2 twice as fast.")] = 1.0,
+    names: Annotated[
+        NamesChoice, opt("--names rt|bare|host", "Topics as rt/camera/h264, camera/h264 or HOST/camera/h264.")
+    ] = NamesChoice.RT,
+    prefix: options.Prefix = None,
+    wait: Annotated[
+        float, opt("--wait SECONDS", "Give up without a subscriber after this; 0: do not wait.", min=0)
+    ] = WAIT_S,
+    as_json: options.AsJson = False,
+) -> None:
+    """Publish a recording over Zenoh as the device would.
+
+    Topic names, encodings and pace are the device's. Without an endpoint it listens for programs on this
+    machine.
+
+    Exit codes: 0 played to the end; 1 played, but nobody listened; 2 wrong usage or input, no connection
+    possible, or nobody subscribed within --wait; 130 interrupted.
+
+    [bold]Examples[/]
+
+      edgefirst-ros play drive.mcap
+
+      edgefirst-ros play rosbag2_folder --zenoh-listen tcp/0.0.0.0:7447 --speed 2
+    """
+    err, stop = make_console(stderr=True), threading.Event()
+    with guarded(err, as_json=as_json):
+        from edgefirst_ros.sources.player import Names, Player, keys_of
+        from edgefirst_ros.sources.recording import excerpt_of
+        from edgefirst_ros.sources.zenohlink import linked
+
+        if speed <= 0:
+            raise ConfigError([f"--speed {speed:g}: expected more than 0"])
+        drive = _one(recording, excerpt_of(start, end))
+        keys = keys_of(drive.topics(), Names(names.value), drive.parts[0].host, prefix)
+        if not (connect or listen or zenoh_config):
+            listen = [ENDPOINT]
+        opening = linked(connect or [], listen or [], zenoh_config)
+        with interruptible(stop, err, "stopping"), opening as link:
+            player = Player(link, keys)
+            if not as_json and wait:
+                here = (
+                    f", such as edgefirst-ros capture --zenoh {listen[0].partition('#')[0]}" if listen else ""
+                )
+                print_line(err, f"waiting up to {wait:g} s for a subscriber{escape(here)}")
+            if wait and not player.wait_for_subscriber(wait, stop) and not stop.is_set():
+                raise TransportError(f"nobody subscribed within {wait:g} s (--wait sets how long to wait)")
+            played = player.play(drive.messages(), speed, stop)
+        for note in () if as_json else drive.notes:
+            print_line(err, f"note: {escape(note)}")
+        if as_json:
+            counts = {"messages": played.messages, "skipped": played.skipped}
+            print_json({**counts, "complete": played.complete, "heard": played.heard})
+        else:
+            damaged = f", {played.skipped:,} in damaged chunks left out" if played.skipped else ""
+            print_line(err, f"{played.messages:,} messages played{damaged}")
+        if played.complete and not played.heard:
+            print_error(err, "nobody listened: no topic had a subscriber")
+            print_line(err, "hint: start the subscriber first")
+    if not played.complete:
+        raise typer.Exit(EXIT_INTERRUPTED)
+    raise typer.Exit(0 if played.heard else EXIT_POOR)
+
+
+def _one(place: str, excerpt: Excerpt | None) -> RecordedDrive:
+    """The only drive at a path or URL, in however many files.
+
+    Raises:
+        RecordingNotFound: there is none, or a folder holds several.
+        RecordingError: it cannot be read, or has nothing of the excerpt.
+    """
+    from edgefirst_ros.offline.drives import find_drives, find_files
+    from edgefirst_ros.offline.inputs import nothing_between
+    from edgefirst_ros.sources.recording import open_recording
+
+    drive, *others = find_drives([open_recording(file.path) for file in find_files([place]).files])
+    if others:
+        raise RecordingNotFound(
+            f"{place} holds {1 + len(others)} recordings; name the one to play: {drive.path}, ..."
+        )
+    if excerpt is not None and not drive.restrict(excerpt):
+        raise nothing_between(drive)
+    return drive

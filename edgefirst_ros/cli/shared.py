@@ -52,16 +52,13 @@ Recordings = Annotated[
     ),
 ]
 Start = Annotated[
-    str | None,
-    typer.Option("--start", metavar="T", help="Begin here, in seconds or as a time in UTC."),
+    str | None, typer.Option("--start", metavar="T", help="Begin here, in seconds or as a time in UTC.")
 ]
 End = Annotated[str | None, typer.Option("--end", metavar="T", help="End before this, given like --start.")]
 ConfigFile = Annotated[
     Path | None,
     typer.Option(
-        "--config",
-        metavar="FILE",
-        help="YAML file, or maivin, raivin, generic. none: suggest none.",
+        "--config", metavar="FILE", help="YAML file, or maivin, raivin, generic. none: suggest none."
     ),
 ]
 
@@ -313,18 +310,3 @@ def fetched(place: Location, *, whole: bool = False) -> Location:
         if whole:
             raise
         return place
-
-
-def refuse_for_datasets(place: Location, given: Mapping[str, object]) -> None:
-    """Refuse options that only recordings have.
-
-    Args:
-        place: a dataset.
-        given: values by option; None or False if it was not given.
-
-    Raises:
-        ConfigError: one of them was given.
-    """
-    names = [name for name, value in given.items() if value is not None and value is not False]
-    if names:
-        raise ConfigError([f"{', '.join(names)}: only for recordings, and {place} is a dataset"])

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from edgefirst_ros.cli import importing
-from edgefirst_ros.cli.options import Connect, Listen, ZenohConfig
+from edgefirst_ros.cli.options import AsJson, Connect, Listen, ZenohConfig
+from edgefirst_ros.cli.progress import print_json
 from edgefirst_ros.cli.shared import guarded
 from edgefirst_ros.cli.terminal import make_console
 from edgefirst_ros.model.errors import ConfigError
@@ -26,6 +27,7 @@ def suggest(
     seconds: Annotated[
         float, typer.Option("--seconds", metavar="SECONDS", min=0.5, help="How long to listen over Zenoh.")
     ] = 5.0,
+    as_json: AsJson = False,
     ros: Annotated[bool, typer.Option("--ros", help="Print a parameter file of ROS 2.")] = False,
 ) -> None:
     """Print a configuration for a robot, made from its recordings or from what is on the network.
@@ -43,7 +45,7 @@ def suggest(
       edgefirst-ros suggest --zenoh tcp/192.168.1.5:7447 > robot.yaml
     """
     err = make_console(stderr=True)
-    with guarded(err):
+    with guarded(err, as_json=as_json):
         with importing():
             from edgefirst_ros.offline.drives import find_files
             from edgefirst_ros.offline.inputs import open_all
@@ -68,4 +70,7 @@ def suggest(
             with linked(connect or [], listen or [], zenoh_config) as link:
                 look, source = overhear(link, seconds), ", ".join([*(connect or ()), *(listen or ())])
         found = look.suggestion(source)
-        sys.stdout.write(found.parameters if ros else found.text)
+        if as_json:
+            print_json({"configuration": found.values, "left_out": found.left_out})
+        else:
+            sys.stdout.write(found.parameters if ros else found.text)

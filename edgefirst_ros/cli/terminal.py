@@ -6,7 +6,6 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -292,7 +291,7 @@ def _account(account: Mapping[str, Any]) -> Iterator[str]:
                 yield f"{count:,} left out of {name}: {why}"
 
 
-def _fits(console: Console, table: Table) -> bool:
+def fits(console: Console, table: Table) -> bool:
     """Whether the table fits the console's width without cutting a cell."""
     wide = console.options.update(max_width=10 * PLAIN_WIDTH)
     return Measurement.get(console, wide, table).maximum <= console.width
@@ -308,7 +307,7 @@ def roles_text(roles: Mapping[str, Sequence[str]]) -> str:
     return ", ".join(f"{role} ({', '.join(topics)})" for role, topics in roles.items())
 
 
-def _count(value: int | None) -> str:
+def count_text(value: int | None) -> str:
     """A number; ``·`` for 0, ``?`` for one that is not known."""
     return "?" if value is None else f"{value:,}" if value else "·"
 
@@ -356,63 +355,6 @@ def _print_formats(console: Console, formats: Mapping[str, Mapping[str, Any]]) -
             what = unit if unit == "measurements" else "samples"
             text += f"; {several(samples, what)} left out: {reason}"
         print_line(console, escape(text))
-
-
-def print_info(console: Console, info: Mapping[str, Any]) -> None:
-    """Print what ``info`` found in a recording, topic by topic."""
-    from edgefirst_ros.report.judge import damage_of
-    from edgefirst_ros.report.models import Recording
-
-    head = f"{escape(info['file'])}: {info['bytes'] / 1e6:,.1f} MB, {several(info['messages'], 'messages')}"
-    if info["messages"]:
-        start = datetime.fromtimestamp(info["start_ns"] / 1e9, UTC)
-        prefix = escape(info["prefix"]) or "none"
-        head += f", {clock(info['duration_s'])} from {start:%Y-%m-%d %H:%M:%S} UTC, topic prefix {prefix}"
-    print_line(console, head)
-    if info["topics"]:
-        table = _contents(info["topics"])
-        console.print(table if _fits(console, table) else _contents(info["topics"], narrow=True))
-    for topic, t in info["topics"].items():
-        if t["clock"]:
-            print_line(console, f"  {escape(topic)}: {escape(t['clock'])}")
-    for text in info["clock_breaks"]:
-        print_line(console, f"[yellow]clock break[/]: {escape(text)}")
-    for each in damage_of(Recording.model_validate({"file": "damage", "faults": info["faults"]})):
-        print_line(console, f"[yellow]{escape(each.text)}[/]")
-    for topic, displaced in info.get("displaced", {}).items():
-        lie = "is stored" if displaced["messages"] == 1 else "are stored"
-        behind = (
-            f"{several(displaced['messages'], 'messages')} {lie} up to {displaced['worst_s']:,.1f} s after "
-            "later ones"
-        )
-        print_line(console, f"[yellow]file order[/]: {escape(topic)}: {behind}")
-    bad = [f"{name}: bad: {each['fault']}" for name, each in info["topics"].items() if each.get("fault")]
-    for text in filter(None, (info["note"], info["ambiguous"], *info.get("choices", ()), *bad)):
-        print_line(console, f"[yellow]note[/]: {escape(text)}")
-    for hint in info.get("hints", ()):
-        print_line(console, f"[yellow]hint[/]: {escape(hint)}")
-
-
-def _contents(topics: Mapping[str, Mapping[str, Any]], *, narrow: bool = False) -> Table:
-    """The table of topics; ``narrow`` has the type below the topic."""
-    table = Table(box=None, pad_edge=False) if narrow else Table()
-    for name in ("topic", *(() if narrow else ("type",)), "used as"):
-        table.add_column(name, overflow="fold")
-    for name in ("messages", "Hz", "MB", "bad", "gaps", "longest s"):
-        table.add_column(name, justify="right")
-    for topic, t in topics.items():
-        names = escape(topic), escape(t["type"].rpartition("/")[2])
-        table.add_row(
-            *(("\n  ".join(names),) if narrow else names),
-            t["use"] or "·",
-            f"{t['messages']:,}",
-            f"{t['rate_hz']:.1f}",
-            "?" if t["bytes"] is None else f"{t['bytes'] / 1e6:,.1f}",
-            _count(t["undecodable"]),
-            _count(t["gaps"]),
-            f"{t['longest_gap_s']:.2f}" if t["gaps"] else "·",
-        )
-    return table
 
 
 NOTHING = "·"

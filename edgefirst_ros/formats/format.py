@@ -307,7 +307,7 @@ class Findings:
         kept: findings in the order in which they were made.
         counts: how many of each level there were.
         look: what was asked for.
-        points: what the user of ``look`` asks; each that is not fulfilled counts as a warning.
+        points: what the user of ``look`` asks.
     """
 
     look: Look = field(default_factory=Look)
@@ -327,11 +327,6 @@ class Findings:
     def note(self, where: str, kind: str, detail: str = "") -> None:
         """Add a note."""
         self._add("note", where, kind, detail)
-
-    def judge(self, point: Point) -> None:
-        """Add a point."""
-        self.points.append(point)
-        self.counts["warning"] += point.verdict == "not fulfilled"
 
     def at(self, where: str) -> Callable[[float, str, str], None]:
         """Adds errors by their time in seconds: ``where@time``, kind, detail."""
@@ -379,6 +374,7 @@ class Check:
         counts: what it holds, by kind.
         busy: what to say of a dataset that a process is writing, and that was not looked at; else empty.
         points: what the user asks for whom it was looked at.
+        user: who that is.
     """
 
     format: str
@@ -389,6 +385,7 @@ class Check:
     counts: Mapping[str, int]
     busy: str = ""
     points: tuple[Point, ...] = ()
+    user: str = ""
 
     @property
     def ok(self) -> bool:
@@ -396,18 +393,25 @@ class Check:
         return not (self.errors or self.busy)
 
     @property
+    def failed(self) -> int:
+        """How many points are not fulfilled."""
+        return sum(point.verdict == "not fulfilled" for point in self.points)
+
+    @property
     def text(self) -> str:
         """Findings, one a line, and a summary."""
         if self.busy:
             return visible(f"BUSY: {self.format}/{self.name} is {self.busy}")
-        lines = [f"{finding.level.upper():7} {finding.where}: {finding.what}" for finding in self.findings]
+        lines = [f"{finding.level}: {finding.where}: {finding.what}" for finding in self.findings]
         for point in self.points:
             advice = f" ({point.advice})" if point.advice else ""
             lines.append(visible(f"{_SAID[point.verdict]:7} {point.name}: {point.found}{advice}"))
-        held = ", ".join(f"{count} {name}" for name, count in self.counts.items())
-        verdict = "OK" if self.ok else "FAIL"
+        held = "".join(f", {count} {name}" for name, count in self.counts.items())
         found = f"{self.errors} errors, {self.warnings} warnings"
-        lines.append(visible(f"{verdict}: {self.format}/{self.name}, {found}; {held or 'nothing'}"))
+        lines.append(visible(f"{'OK' if self.ok else 'FAIL'}: {self.format}/{self.name}, {found}{held}"))
+        if self.points:
+            ready = f"not ready, {self.failed} of {len(self.points)}" if self.failed else "ready"
+            lines.append(f"{self.user}: {ready}")
         return "\n".join(lines)
 
 
@@ -421,6 +425,7 @@ def concluded(format_name: str, name: str, findings: Findings, counts: Mapping[s
         findings.counts["warning"],
         counts,
         points=tuple(findings.points),
+        user=findings.look.user,
     )
 
 
@@ -511,7 +516,6 @@ class Format(ABC, Generic[Options]):
         name: as in ``--format`` and as the key of its options in a configuration; letters, digits and ``_``.
         options: the options for users; every field needs a default, and a type that ROS parameters can have.
         nothing: warning, after the name, if a run has samples but nothing in this format.
-        official: the Python package of the official reader that ``check`` can ask; empty without one.
         by_camera: whether it takes samples of every camera, see ``ByCamera``.
         visible_by: patterns of the names of files without which readers do not find a dataset, or do not open
             it; in an object store they appear last. Without any, the report alone says that all is there.
@@ -523,7 +527,6 @@ class Format(ABC, Generic[Options]):
     name: str
     options: type[Options]
     nothing = "nothing was written"
-    official = ""
     by_camera = False
     visible_by: tuple[str, ...] = ()
     users: tuple[str, ...] = ()
@@ -567,6 +570,10 @@ class Format(ABC, Generic[Options]):
             official_python: a Python with the format's official reader.
             look: how thoroughly, and whom to tell how far it is.
         """
+
+    def unasked(self) -> str:
+        """The official reader that ``check`` asks only with an interpreter that has it; empty without one."""
+        return ""
 
     @abstractmethod
     def read(self, path: Path) -> Any:  # noqa: ANN401 - each format has a reader of its own

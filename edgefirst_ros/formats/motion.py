@@ -31,7 +31,7 @@ class Motion:
     """
 
     def __init__(self, noise_m: float, *, degrees: bool = False, single: bool = False) -> None:
-        self._noise_m, self._degrees, self._dtype = noise_m, degrees, np.float32 if single else np.float64
+        self._noise_m, self._degrees, self._dtype = noise_m, degrees, "f4" if single else "f8"
         self._start_ns: int | None = None
         self._last: tuple[int, Floats] | None = None
         self._was_fast = False

@@ -104,6 +104,10 @@ class Scenes(ABC):
     def moments(self) -> list[Moment]:
         """All samples in order; quick, and without reading any."""
 
+    def labelled(self) -> list[Moment]:
+        """Those of the samples that a model looked at, as far as the dataset says."""
+        return self.moments()
+
     def timed(self, moment: Moment) -> Moment:
         """The sample with its time, if the dataset has it, where that takes reading.
 

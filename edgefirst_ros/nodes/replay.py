@@ -32,8 +32,7 @@ class ReplayNode(WithoutEmptyLists, Node):  # type: ignore[misc] # rclpy has no 
 
     def __init__(self) -> None:
         super().__init__("replay", automatically_declare_parameters_from_overrides=True)
-        self.done = False
-        self.exit_code = 0
+        self.done, self.exit_code = False, 0
         self._stopping = threading.Event()
         self._position: Position | None = None
         self._result: ReplayResult | None = None

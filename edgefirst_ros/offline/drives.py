@@ -22,7 +22,7 @@ from edgefirst_ros.config.topics import TYPES, full_type
 from edgefirst_ros.model.errors import ConfigError, RecordingNotFound
 from edgefirst_ros.model.sample import RawMessage, Role
 from edgefirst_ros.model.untrusted import REPORT, readable, visible
-from edgefirst_ros.offline.naming import InputFile, is_pattern, key_pattern, top_of, with_sizes
+from edgefirst_ros.offline import naming
 from edgefirst_ros.sources.location import Location, Url, location_of, stored_file
 from edgefirst_ros.sources.order import STEP_NS
 from edgefirst_ros.sources.recording import SUFFIXES, Excerpt, InFull, Recording, TimeWindow, TopicInfo
@@ -41,7 +41,7 @@ LINKED = "links to folders"
 class FoundFiles:
     """Files in the order of what was given, and how many others were left out, by reason."""
 
-    files: list[InputFile] = field(default_factory=list)
+    files: list[naming.InputFile] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
     bare: set[Location] = field(default_factory=set)
     """Folders of stores without a ``metadata.yaml``, as their listings say: none need be asked for."""
@@ -77,13 +77,13 @@ def find_files(places: Sequence[str | Location], *, sized: bool = False) -> Foun
         if isinstance(place, Url):
             found.files += _remote(place, found)
         else:
-            meant = is_pattern(place) and not place.exists()
+            meant = naming.is_pattern(place) and not place.exists()
             found.files += (_matching if meant else _local)(place, found.left_out)
         if len(found.files) == before:
             why = f"({', '.join(SUFFIXES)})" + (f"; {found.note}" if found.left_out else "")
             raise RecordingNotFound(f"{place}: holds no recordings {why}")
     if sized:
-        found.files = with_sizes(found.files)
+        found.files = naming.with_sizes(found.files)
     return found
 
 
@@ -92,7 +92,7 @@ def is_recording(name: str) -> bool:
     return name.lower().removesuffix(PACKED).endswith(SUFFIXES)
 
 
-def _local(place: Path, left_out: Counter[str]) -> Iterator[InputFile]:
+def _local(place: Path, left_out: Counter[str]) -> Iterator[naming.InputFile]:
     if not place.is_dir():
         if not place.exists():
             raise RecordingNotFound(f"{place}: no such recording")
@@ -112,18 +112,18 @@ def _local(place: Path, left_out: Counter[str]) -> Iterator[InputFile]:
                 left_out[reason] += 1
 
 
-def _stat(path: Path, *, named: bool = False) -> InputFile:
+def _stat(path: Path, *, named: bool = False) -> naming.InputFile:
     try:
         status = path.stat()
     except OSError:  # a dangling link; opening it says so
-        return InputFile(path, 0, "", named)
-    return InputFile(path, status.st_size, str(status.st_mtime_ns), named)
+        return naming.InputFile(path, 0, "", named)
+    return naming.InputFile(path, status.st_size, str(status.st_mtime_ns), named)
 
 
-def _matching(place: Path, left_out: Counter[str]) -> Iterable[InputFile]:
+def _matching(place: Path, left_out: Counter[str]) -> Iterable[naming.InputFile]:
     """The recordings that a pattern means, and those in folders that it means, each once."""
-    top = top_of(place)
-    files: dict[Path, InputFile] = {}
+    top = naming.top_of(place)
+    files: dict[Path, naming.InputFile] = {}
     for path in top.glob(str(place.relative_to(top))):
         reason = _foreign(path.name)
         if any(part.startswith(".") for part in path.relative_to(top).parts):
@@ -137,15 +137,15 @@ def _matching(place: Path, left_out: Counter[str]) -> Iterable[InputFile]:
     return [files[path] for path in sorted(files, key=lambda path: _depth_first(str(path)))]
 
 
-def _remote(place: Url, found: FoundFiles) -> Iterator[InputFile]:
+def _remote(place: Url, found: FoundFiles) -> Iterator[naming.InputFile]:
     from edgefirst_ros.sources.remote import list_objects  # noqa: PLC0415
 
-    is_wanted = key_pattern(place) if is_pattern(place) else None
+    is_wanted = naming.key_pattern(place) if naming.is_pattern(place) else None
     if is_recording(place.name) and is_wanted is None:
-        yield InputFile(place, -1, "", named=True)
+        yield naming.InputFile(place, -1, "", named=True)
         return
-    files: list[InputFile] = []
-    top = top_of(place)
+    files: list[naming.InputFile] = []
+    top = naming.top_of(place)
     folders: set[Location] = set()
     described: set[Location] = set()
     odd: list[str] = []
@@ -159,7 +159,7 @@ def _remote(place: Url, found: FoundFiles) -> Iterator[InputFile]:
         hidden = any(part.startswith(".") for part in below.parts)
         reason = HIDDEN if hidden else _foreign(each.url.name)
         if reason is None:
-            files.append(InputFile(each.url, each.version.size, each.version.tag))
+            files.append(naming.InputFile(each.url, each.version.size, each.version.tag))
         elif reason and (
             each.version.size or reason != FOREIGN
         ):  # consoles make empty objects in the place of folders

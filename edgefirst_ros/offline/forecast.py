@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -173,11 +173,5 @@ def _topic(account: Mapping[str, Any], of: Sequence[Mapping[str, Any]], topic: s
         "clock": clocks[0] if clocks else None,
         "rate_hz": round(sum(messages for messages, _ in rates) / sending_s, 3) if rates else None,
         "messages": account["received"],
-        "ignored": dict(_ignored(account)),
+        "ignored": {r: n for column in UNUSED for r, n in account["reasons"].get(column, {}).items()},
     }
-
-
-def _ignored(account: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    """Messages that nothing would use, by reason."""
-    for column in UNUSED:
-        yield from account["reasons"].get(column, {}).items()

@@ -17,13 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from edgefirst_ros.config.hints import absences, devices_of
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.config.topics import TopicMap, choose_reference, find_prefix
-from edgefirst_ros.model.errors import (
-    ConfigError,
-    EdgeFirstError,
-    RecordingError,
-    RecordingNotFound,
-    StorageUnreachable,
-)
+from edgefirst_ros.model import errors
 from edgefirst_ros.model.reasons import Severity
 from edgefirst_ros.model.untrusted import readable
 from edgefirst_ros.offline.drives import (
@@ -96,10 +90,10 @@ def open_recordings(places: Places, config: Config, excerpt: Excerpt | None = No
 def _open_places(places: Sequence[str | Location], config: Config, excerpt: Excerpt | None) -> Inputs:
     """What ``open_recordings`` opens of places."""
     inputs = Inputs()
-    refused: list[EdgeFirstError] = []
+    refused: list[errors.EdgeFirstError] = []
     given = {file.path: file for file in _once(find_files(places), inputs.notes)}
 
-    def refuse(path: Location, error: EdgeFirstError) -> None:
+    def refuse(path: Location, error: errors.EdgeFirstError) -> None:
         file = given.get(path) or given[path.with_name(path.name + PACKED)]
         if file.named:
             raise error
@@ -122,7 +116,7 @@ def _open_places(places: Sequence[str | Location], config: Config, excerpt: Exce
             inputs.drives.append((drive, _usable_topics(drive, config)))
             drive.follow_clock()
             inputs.notes += drive.notes
-        except ConfigError as error:
+        except errors.ConfigError as error:
             for part in drive.parts:
                 refuse(part.path, error)
     if not inputs.drives:
@@ -141,7 +135,7 @@ def suggested(places: Sequence[str | Location], config: Config) -> Suggestion | 
         ConfigError: nothing in them can be used by any configuration.
     """
     found = open_all({file.path: file for file in find_files(places).files})
-    if away := [each for each in found if isinstance(each, StorageUnreachable)]:
+    if away := [each for each in found if isinstance(each, errors.StorageUnreachable)]:
         raise away[0]
     recordings = [each for each in found if isinstance(each, Recording)]
     if any(is_foreign(drive.topics(), config) for drive in find_drives(recordings)):
@@ -157,7 +151,7 @@ def is_foreign(topics: Collection[tuple[str, str]], config: Config) -> bool:
     names = [topic for topic, _ in topics]
     try:
         choose_reference(config, names, TopicMap(config, find_prefix(names, config), topics))
-    except ConfigError:
+    except errors.ConfigError:
         return True
     return config.prefix is None and bool(devices_of(topics))
 
@@ -165,7 +159,7 @@ def is_foreign(topics: Collection[tuple[str, str]], config: Config) -> bool:
 def suggestion_of(look: Look, config: Config) -> Suggestion | None:
     """A configuration for what is heard, where ``suggested`` would make one of its recording."""
     if is_foreign([(seen.topic, seen.type) for seen in look.topics.values()], config):
-        with suppress(ConfigError):
+        with suppress(errors.ConfigError):
             return look.suggestion("what was heard", config.prefix)
     return None
 
@@ -183,7 +177,7 @@ def _once(found: FoundFiles, notes: list[str]) -> Iterable[InputFile]:
     return files.values()
 
 
-def open_all(paths: Collection[Location]) -> list[Recording | EdgeFirstError]:
+def open_all(paths: Collection[Location]) -> list[Recording | errors.EdgeFirstError]:
     """The recordings of files, or why they cannot be read; remote ones are opened side by side.
 
     Raises:
@@ -197,26 +191,26 @@ def open_all(paths: Collection[Location]) -> list[Recording | EdgeFirstError]:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _open(path: Location) -> Recording | EdgeFirstError:
+def _open(path: Location) -> Recording | errors.EdgeFirstError:
     try:
         recording = open_recording(path)
         if recording.topics():
             return recording
-    except (RecordingError, RecordingNotFound) as error:
+    except (errors.RecordingError, errors.RecordingNotFound) as error:
         return error
-    return RecordingError(
+    return errors.RecordingError(
         f"{path}: holds no topic ({recording.size:,} bytes); the recorder ended before its first data"
     )
 
 
-def nothing_between(drive: RecordedDrive) -> RecordingError:
+def nothing_between(drive: RecordedDrive) -> errors.RecordingError:
     """The error of a drive of which nothing is in the excerpt; says when it was recorded."""
     recorded = "it holds no message"
     if drive.spans:
         first, last = (datetime.fromtimestamp(ns // 10**9, UTC) for ns in extent_ns(drive.parts))
         recorded = f"it was recorded from {first:%Y-%m-%dT%H:%M:%S} to {last:%Y-%m-%dT%H:%M:%S} UTC"
     name = readable(drive.path.name)
-    return RecordingError(f"{name}: nothing in it is between --start and --end; {recorded}")
+    return errors.RecordingError(f"{name}: nothing in it is between --start and --end; {recorded}")
 
 
 def _usable_topics(drive: RecordedDrive, config: Config) -> list[TopicInfo]:
@@ -225,12 +219,12 @@ def _usable_topics(drive: RecordedDrive, config: Config) -> list[TopicInfo]:
     try:
         routes = TopicMap(config, find_prefix(names, config), topics)
         choose_reference(config, names, routes)
-    except ConfigError as error:
+    except errors.ConfigError as error:
         accounts = {t.topic: {"type": t.schema, "received": 1, "refused": 0} for t in topics}
         found = absences(config, TopicMap(config, config.prefix or "", topics), accounts)
         hints = [h.text for h in found if h.severity is Severity.ERROR and h.topics[1:]] + [SUGGEST]
         faults = [f"{readable(str(drive.path))}: {'; '.join([fault, *hints])}" for fault in error.faults]
-        raise ConfigError(faults) from error
+        raise errors.ConfigError(faults) from error
     return topics
 
 

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias, Unpack, overload
 
 from edgefirst_ros.config.model import Config
-from edgefirst_ros.formats.edgefirst.many import Corpus, find, open_datasets
+from edgefirst_ros.formats.datasets import find as find_all
+from edgefirst_ros.formats.edgefirst.many import described, find, open_datasets
 from edgefirst_ros.formats.edgefirst.read.dataset import EdgeFirstDataset, ReadOptions
 from edgefirst_ros.formats.format import Format
 from edgefirst_ros.formats.registry import FORMATS
-from edgefirst_ros.model.errors import ConfigError, DatasetNotFound, RecordingError
-from edgefirst_ros.sources.info import inspect
+from edgefirst_ros.model.errors import ConfigError, DatasetError, DatasetNotFound, RecordingError
+from edgefirst_ros.model.untrusted import readable
+from edgefirst_ros.offline.drives import FoundFiles, find_drives, find_files, is_recording
+from edgefirst_ros.offline.inputs import is_foreign, open_all
+from edgefirst_ros.sources.info import glance, inspect
 from edgefirst_ros.sources.location import Location, Url, location_of
-from edgefirst_ros.sources.recording import SUFFIXES, open_recording
+from edgefirst_ros.sources.recording import Recording
 
 Place: TypeAlias = str | PathLike[str] | Url
 NAME = "edgefirst"
@@ -124,50 +128,85 @@ def _other(paths: Sequence[Path], wanted: str | None = None) -> Any:  # noqa: AN
 
 
 def info(place: Place, config: Config | None = None) -> dict[str, Any]:
-    """What a recording or a dataset is, as plain values.
+    """What a recording or a dataset is, as plain values: what ``edgefirst-ros info --json`` prints.
 
-    Of a recording all that ``edgefirst-ros info --json`` says of it, by the same names; it is read whole. Of
-    a dataset its ``path``, number of ``samples``, ``sequences`` (name and samples), ``groups`` (samples by
-    group), ``labels`` and ``schema_version``; of several below a folder also ``datasets``, a list of these.
+    Of a dataset its ``path``, number of ``samples``, ``sequences`` (name and samples), ``groups`` (samples by
+    group), ``labels`` and ``schema_version``. Several below a folder also have ``datasets``, a list of these.
+    A recording is read whole. A folder with both is its datasets.
 
     Args:
         place: path or URL of a recording, of a folder with one, or of what ``edgefirst_ros.open`` takes.
-        config: which topic is used for what; by default as for a new conversion.
+        config: which topic is used for what, by default as for a new conversion. With it, a recording has
+            ``conversion``: what would become of it.
 
     Raises:
-        RecordingNotFound, DatasetNotFound: there is neither.
+        RecordingNotFound: there is neither.
         RecordingError: it is damaged, or there are several recordings.
         DatasetError: it is damaged.
     """
-    where = located(place)
-    recording = _recording(where)
-    if recording is not None:
-        return inspect(open_recording(recording), config or Config())
-    return _described(open(where))
-
-
-def _recording(where: Location) -> Location | None:
-    """The recording that a place is, or that is in a folder; None if there is none."""
-    if where.suffix.lower() in SUFFIXES or (isinstance(where, Path) and where.is_file()):
-        return where if where.suffix.lower() in SUFFIXES else None
-    inside = where.glob("*") if isinstance(where, Path) else ()
-    found = sorted(path for path in inside if path.suffix.lower() in SUFFIXES)
-    if len(found) > 1:
-        raise RecordingError(f"{where}: holds {len(found)} recordings; name one of them, such as {found[0]}")
-    return next(iter(found), None)
-
-
-def _described(dataset: Any) -> dict[str, Any]:  # noqa: ANN401 - of any format
-    found: dict[str, Any] = {"path": str(getattr(dataset, "path", "")), "samples": len(dataset)}
-    if not isinstance(dataset, EdgeFirstDataset):
-        return found
-    names = Counter[str]()
-    for name, start, stop in dataset.sequences:
-        names[name] += stop - start
-    found["sequences"] = [{"name": name, "samples": count} for name, count in names.items()]
-    found["groups"] = {group: len(dataset.only(group)) for group in dataset.groups}
-    found["labels"] = list(dataset.labels)
-    found["schema_version"] = dataset.schema_version
-    if isinstance(dataset, Corpus):
-        found["datasets"] = [_described(member) for member in dataset.members]
+    found = next(infos([place], config, whole=True))
+    if (count := found.get("recordings", 1)) > 1:
+        raise RecordingError(f"{place}: holds {count} recordings; name one of them")
     return found
+
+
+def infos(
+    places: Iterable[Place], config: Config | None = None, *, whole: bool = False
+) -> Iterator[dict[str, Any]]:
+    """What is in places: ``info`` of each file of recordings, and of the datasets at or below each place.
+
+    Args:
+        places: paths or URLs.
+        config: as for ``info``.
+        whole: read recordings at URLs whole, not only their summaries.
+
+    Raises:
+        RecordingNotFound: a place has neither a recording nor a finished dataset.
+        RecordingError: one of the recordings is damaged; raised at the end.
+        DatasetError: a dataset is damaged.
+    """
+    recordings: list[Location] = []
+    for where in map(located, places):
+        with suppress(DatasetNotFound):
+            if not is_recording(where.name) or (isinstance(where, Path) and where.is_dir()):
+                yield from _datasets(nearby(where))
+                continue
+        recordings.append(where)
+    if recordings:
+        yield from _recorded(find_files(recordings), config, whole=whole)
+
+
+def _recorded(found: FoundFiles, config: Config | None, *, whole: bool) -> Iterator[dict[str, Any]]:
+    """What is in each file; with the last of a drive, what a conversion would make, where that is asked."""
+    opened = open_all([file.path for file in found.files])
+    for drive in find_drives([each for each in opened if isinstance(each, Recording)]):
+        foreign = [f"topics are not named as a Maivin's: edgefirst-ros suggest {drive.path} > robot.yaml"]
+        is_other = is_foreign(drive.topics(), used := config or Config())
+        for part in drive.parts:
+            is_brief = isinstance(part.path, Url) and not whole
+            said = (glance(part, used) if is_brief else None) or inspect(part, used)
+            said["hints"] = foreign if is_other else said["hints"]
+            said["recordings"] = len(opened)
+            said["drive"] = [readable(each.path.name) for each in drive.parts]
+            if part is drive.parts[-1]:
+                said["notes"] = [*drive.notes, *filter(None, [found.note])]
+                if config is not None and not is_brief:
+                    from edgefirst_ros.offline.forecast import forecast  # noqa: PLC0415 - it takes a second
+
+                    said["conversion"] = forecast([each.path for each in drive.parts], config)
+            yield said
+    for error in opened:
+        if not isinstance(error, Recording):
+            raise error
+
+
+def _datasets(path: Path) -> Iterator[dict[str, Any]]:
+    """What is at or below a path: the EdgeFirst datasets as one, then those of other formats."""
+    found = [(each, dataset) for each, dataset in find_all(path) if dataset.exists()]
+    if not found:
+        raise DatasetError(f"{path}: is not finished, which edgefirst-ros recover does")
+    if any(each.name == NAME for each, _ in found):
+        yield described(open(path, format=NAME))
+    for each, dataset in found:
+        if each.name != NAME and (scenes := each.scenes(dataset)) is not None:
+            yield {"format": each.name, "path": f"{dataset}", "samples": len(scenes.moments())}

@@ -11,12 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from edgefirst_ros.config.model import Config, build_config
-from edgefirst_ros.model.errors import (
-    ConfigError,
-    RecordingError,
-    RecordingNotFound,
-    StorageUnreachable,
-)
+from edgefirst_ros.model.errors import ConfigError, RecordingError, RecordingNotFound, StorageUnreachable
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.model.untrusted import readable

@@ -92,10 +92,7 @@ class MotionSurvey:
     """
 
     def __init__(
-        self,
-        config: Config,
-        topics: Iterable[tuple[str, str]],
-        proceed: Callable[[], bool] = lambda: True,
+        self, config: Config, topics: Iterable[tuple[str, str]], proceed: Callable[[], bool] = lambda: True
     ) -> None:
         self._config = config
         self._proceed = proceed

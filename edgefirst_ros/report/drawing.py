@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from io import BytesIO
 from pathlib import Path
 from typing import NamedTuple
@@ -255,7 +255,9 @@ def refuse_picture(output: Path) -> None:
         OutputExists: something else is there.
     """
     if output.suffix.lower() not in KINDS:
-        raise ConfigError([f"--picture {output}: a sheet is a picture; end its name in {', '.join(KINDS)}"])
+        raise ConfigError(
+            [f"--picture {output}: a sheet is a picture, so end its name in {', '.join(KINDS)}"]
+        )
     if not output.exists():
         return
     if not output.is_file():
@@ -289,8 +291,10 @@ def write_sheet(sheet: Image.Image, output: Path) -> None:
         replace_file(output, data.getvalue(), sync=False)
 
 
-def contact_sheet(dataset: Path, rows: int = 6) -> Image.Image:
-    """Draw ``rows`` samples, spread evenly over the dataset.
+def contact_sheet(
+    dataset: Path, rows: int = 6, on_progress: Callable[[int, int], None] = lambda *_: None
+) -> Image.Image:
+    """Draw ``rows`` samples, spread evenly over those of the dataset that have labels, else over all.
 
     Raises:
         DatasetNotFound: there is no dataset.
@@ -305,15 +309,16 @@ def contact_sheet(dataset: Path, rows: int = 6) -> Image.Image:
         )
     refuse_linked(dataset, path)
     scenes = of.scenes(path)
-    moments = [] if scenes is None else scenes.moments()
+    moments = [] if scenes is None else scenes.labelled() or scenes.moments()
     if scenes is None or not moments:
         raise RecordingError(f"{dataset}: the dataset holds no samples")
     chosen = [moments[i] for i in np.unique(np.linspace(0, len(moments) - 1, rows).round().astype(int))]
     drawn: list[tuple[str, list[Image.Image | None]]] = []
     for number, moment in enumerate(chosen):
+        on_progress(number, len(chosen))
         with refusing(f"{dataset}: {moment.sequence}, sample {number}", RecordingError):
             scene = scenes.scene(moment, Detail.SENSORS)
-            drawn.append((_heading(scene, moments[0]), _cells(scene)))
+            drawn.append((_heading(scene, scenes.moments()[0]), _cells(scene)))
     return _laid_out(drawn)
 
 

@@ -95,7 +95,7 @@ def warnings_of(report: Report) -> list[Finding]:
 
 def _emptiness(report: Report) -> Iterator[Finding]:
     if report.samples == 0:
-        why = "" if _chosen(report)[0] > 0 else ": no reference frame arrived, or none was selected"
+        why = "" if _chosen(report)[0] > 0 else ": no camera frame arrived, or none was selected"
         yield Finding(Code.NO_SAMPLES, f"the dataset is empty{why}", share=1.0, severity=Severity.ERROR)
 
 
@@ -134,11 +134,11 @@ def _head(report: Report) -> str:
         return "no samples" + ("" if report.topics else ": nothing was received")
     few = _few(report)
     if report.purpose == "recording" and few:
-        return f"{samples:,} of {few:,} reference frames would become samples"
+        return f"{samples:,} of {few:,} camera frames would become samples"
     head = f"{samples:,} sample{'' if samples == 1 else 's'}"
     if report.purpose == "recording":
         return f"{head} possible"
-    return f"{head} of {few:,} reference frames" if few else head
+    return f"{head} of {few:,} camera frames" if few else head
 
 
 def _silences(report: Report, silent: Silences) -> Iterator[Finding]:

@@ -243,11 +243,6 @@ class Sequence(Frames):
         found = {topic: stream for topic, stream in (self.streams or {}).items() if stream.role == role}
         return found[max(found, key=samples)] if found else None
 
-    def frame_of(self, role: str) -> str:
-        """Frame id of a role's topic, see ``stream_of``; empty if unknown."""
-        stream = self.stream_of(role)
-        return stream.frame_id if stream is not None else ""
-
     def intrinsics_of(self, camera: Stream) -> Camera | None:
         """How a camera sees; None if nobody said."""
         return None if self.calibration is None else self.calibration.cameras.get(camera.sensor)

@@ -255,7 +255,7 @@ def _samples(report: Report, sequence: Sequence, frames: Frames) -> Iterator[Fin
     chosen = selected(report, sequence, frames)
     if chosen <= 0 or frames.sample > FEW_SAMPLES * chosen or frames.chief is None:
         return
-    which = "selected reference" if frames.skipped else "reference"
+    which = "selected" if frames.skipped else "camera"
     head = f"{frames.name}: {frames.sample} of {chosen} {which} frames became samples"
     yield Finding(Code.FEW_SAMPLES, f"{head}: {_cause(sequence, frames)}", share=1 - frames.sample / chosen)
 

@@ -213,6 +213,7 @@ class ClockFinder(Generic[Message]):
                 return
             if step is not None:
                 self._excuse(step)
+                kind = _Kind.NOTHING if step.is_all else kind
         if kind in _CALM:
             self._suspects.pop(_Kind.BACKWARDS, None)
             if kind is _Kind.USUAL:
@@ -310,18 +311,14 @@ class ClockFinder(Generic[Message]):
         if self._first_ns is None or not self._held:
             return
         is_full = self._held_bytes > MOST_HELD_BYTES
-        if not (self._settled or is_full) and now_ns - self._first_ns < WINDOW_NS:
-            return
-        yield from self._release(now_ns, final=is_full)
+        if self._settled or is_full or now_ns - self._first_ns >= WINDOW_NS:
+            yield from self._release(now_ns, final=is_full)
 
     def _release(self, now_ns: int, *, final: bool) -> Iterator[Message]:
         first = not self._settled
         self._settled = True
-        due = [
-            (name, t)
-            for name, t in self._topics.items()
-            if t.finding is None and (final or first or now_ns - t.since_ns >= self._late_ns)
-        ]
+        unknown = [(name, topic) for name, topic in self._topics.items() if topic.finding is None]
+        due = [each for each in unknown if final or first or now_ns - each[1].since_ns >= self._late_ns]
         if not due:
             return
         self._decide(due)
@@ -480,6 +477,7 @@ class ClockFinder(Generic[Message]):
         self._say(late.text)
         for name, by_ns in late.moved_ns.items():
             self._watch.excuse(name, by_ns)
+            self._topics[name].usual_ns += by_ns * late.is_all
         if not late.moved_ns:
             self._fold_corrections()
             for topic in self._topics.values():
@@ -517,10 +515,9 @@ class ClockFinder(Generic[Message]):
         """The number of a clock after its step: one of those known, if that is where it went."""
         old = self._clocks[group]
         by_ns += self._watch.corrected_ns(group)
-        sure_ns = old.uncertainty_ns
-        clock = Clock(
-            old.offset_ns + by_ns, None if sure_ns is None else round(hypot(sure_ns, step.uncertainty_ns))
-        )
+        known_ns = old.uncertainty_ns
+        sure_ns = None if known_ns is None else round(hypot(known_ns, step.uncertainty_ns))
+        clock = Clock(old.offset_ns + by_ns, sure_ns)
         members = {
             name
             for name, topic in self._topics.items()

@@ -55,10 +55,14 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """Latencies changed for good without a step of a clock: by how much per topic, empty for all topics."""
+    """Latencies changed for good without a step of a clock: by how much per topic, empty for all topics.
+
+    ``is_all`` says that no other clock was heard, whose stamps may have jumped with the receiver's.
+    """
 
     moved_ns: Mapping[str, int]
     text: str
+    is_all: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -490,11 +494,13 @@ class StepWatch:
         """What happened where all topics of some clocks became late, but no stamps and no other clocks."""
         late = [move for move in moves if move.by_ns > 0 and move.jumped <= -SURE and move.all_of_it]
         groups = {move.group for move in late}
-        if not late or not all(scene.is_usual_elsewhere(groups, move.by_ns) for move in late):
+        is_far = bool(late) and min(move.by_ns for move in late) > MOST_BACK_NS  # else DriftWatch finds it
+        is_all = is_far and {topic.group for topic in scene.heard()} <= groups
+        if not late or not (is_all or all(scene.is_usual_elsewhere(groups, move.by_ns) for move in late)):
             return None
         moved_ns = {name: move.by_ns for move in late for name in move.topics}
         for name in moved_ns:
             self._topics[name].forget()
             self._since.pop(name, None)
         text = f"{listed(late[0].topics)} come {late[0].by_ns / 1e6:.1f} ms later than before"
-        return Late(moved_ns, f"{text}, suddenly: their latency changed, not their clock")
+        return Late(moved_ns, f"{text}, suddenly: their latency changed, not their clock", is_all)

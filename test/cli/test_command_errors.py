@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -33,9 +34,9 @@ def run(*arguments: str | Path) -> tuple[int, str, str]:
     return done.exit_code, done.stdout, done.stderr
 
 
-@pytest.mark.parametrize("command", [["info"], ["convert", "-o", "OUT"]])
-def test_json_that_was_asked_for_comes_in_failure_too(tmp_path: Path, command: list[str]) -> None:
-    arguments = [str(tmp_path / "out") if a == "OUT" else a for a in command]
+@pytest.mark.parametrize("command", ["info", "convert -o OUT", "report", "play --wait 0"])
+def test_json_that_was_asked_for_comes_in_failure_too(tmp_path: Path, command: str) -> None:
+    arguments = [str(tmp_path / "out") if a == "OUT" else a for a in command.split()]
     code, out, said = run(*arguments, tmp_path / "none.mcap", "--json")
     assert code == 2
     assert json.loads(out)["error"].endswith("none.mcap: no such recording")
@@ -48,7 +49,7 @@ def test_json_that_was_asked_for_comes_in_failure_too(tmp_path: Path, command: l
         (["convert", "x.mcap", "--fps", "2"], "no such option: --fps"),
         (["convert", "x.mcap", "-o", "o", "--rate", "abc"], "--rate: expected a number, found 'abc'"),
         (["convert", "x.mcap", "-o", "o", "--fromat", "l5kit"], "no such option: --fromat"),
-        (["info"], "missing argument RECORDING..."),
+        (["check"], "missing argument PATH"),
         (["info", "a", "--json=1"], "option '--json' does not take a value"),
         (["capture", "-o", "o", "--duration", "-1"], "--duration: "),
         (["capture", "-o", "o", "--schema", "1"], "--schema: '1' is not one of '2025.01', '2026.10'"),
@@ -99,6 +100,19 @@ def test_a_sheet_replaces_a_sheet_and_nothing_else(drive: Path, tmp_path: Path) 
         assert (picture.format, picture.width > 1000) == ("JPEG", True)
     assert run("report", dataset, "--picture", tmp_path / "holiday.jpg")[0] == 0
     assert "is no file" in run("report", dataset, "--picture", make(tmp_path / "folder.png"))[2]
+
+
+def test_info_tells_versions_and_what_datasets_are(drive: Path, tmp_path: Path) -> None:
+    assert {"edgefirst_ros", "python", "numpy", "av", "system"} <= json.loads(run("info", "--json")[1])[
+        "versions"
+    ].keys()
+    convert([drive], tmp_path, build_config({"formats": ["edgefirst", "l5kit"]}), dataset="d")
+    code, said, _ = run("info", tmp_path)
+    assert (code, [line.split()[1] for line in said.splitlines() if line[0] != " "]) == (
+        0,
+        ["edgefirst", "l5kit"],
+    )
+    assert "10 samples   " in said
 
 
 def make(folder: Path) -> Path:
@@ -233,13 +247,19 @@ def test_every_command_teaches_by_an_example_that_it_understands(command: str) -
 def test_what_nurec_asks_is_checked_of_ncore_alone(drive: Path, tmp_path: Path) -> None:
     convert([drive], tmp_path, build_config({"formats": ["edgefirst", "ncore"]}), dataset="d")
     code, told, _ = run("check", tmp_path, "--for", "nurec", "--quick")
-    assert code == 0
+    assert code == 1
     assert "\nNO      ego_masks: camera_optical none (give ncore.ego_masks" in told
-    assert run("check", tmp_path, "--for", "nurec", "--quick", "--strict")[0] == 1
+    assert re.search(r"^NuRec: not ready, \d+ of \d+$", told, re.MULTILINE)
+    made = json.loads(run("check", tmp_path, "--for", "nurec", "--json")[1])
+    (found,) = (each for each in made if each["points"])
+    assert (found["ok"], found["errors"], found["points"][0]["verdict"]) == (False, 0, "not fulfilled")
+    code, told, said = run("check", tmp_path)
+    assert code == 0
+    assert (told.count("nvidia-ncore"), said.count("nvidia-ncore")) == (0, 1)
     assert run("check", tmp_path / "edgefirst", "--strict")[0] == 0
     code, _, said = run("check", tmp_path / "edgefirst", "--for", "nurec")
     assert code == 2
-    assert "holds no dataset that nurec takes" in said
+    assert "holds no dataset that NuRec takes" in said
     code, _, said = run("check", tmp_path, "--for", "kitti")
     assert code == 2
     assert "'kitti' is not known\nhint: there are nurec" in said

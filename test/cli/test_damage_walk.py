@@ -31,6 +31,7 @@ from rosbags_made import write_bag, write_db3
 from typer.testing import CliRunner
 
 from edgefirst_ros.cli.app import COMMANDS, app
+from edgefirst_ros.cli.datasets import Layout
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.formats.edgefirst.catalog import catalog
 from edgefirst_ros.offline.convert import convert
@@ -238,6 +239,7 @@ select IN -o OUT/new
 select IN -o OUT/new --where car>0
 export coco IN -o OUT/new
 export yolo IN -o OUT/new
+export hf IN -o OUT/new
 export coco ZIP -o IN
 """.strip().split("\n")
 
@@ -345,5 +347,4 @@ def test_it_ends_with_words_and_an_exit_code(case: Case, tmp_path: Path) -> None
 
 def test_every_command_is_walked() -> None:
     assert {line.split()[0] for line in LINES} == COMMANDS.keys()
-    exports = {"coco", "yolo"}
-    assert {line.split()[1] for line in LINES if line.startswith("export")} == exports
+    assert {line.split()[1] for line in LINES if line.startswith("export")} == {*Layout}

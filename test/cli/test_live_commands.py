@@ -95,7 +95,7 @@ def test_a_time_in_which_nothing_came_ends_with_exit_1_and_says_what_is_missing(
     assert report["samples"] == report["totals"]["received"] == 0
     assert report["ended"] == live.STOPPED
     assert report["silent"]["camera"][:2] == ["camera/h264", "camera/h265"]
-    assert report["warnings"] == ["the dataset is empty: no reference frame arrived, or none was selected"]
+    assert report["warnings"] == ["the dataset is empty: no camera frame arrived, or none was selected"]
     assert re.fullmatch(r"maivin-9_\d{4}(_\d\d){5}", report["dataset"])
     assert [Path(path).name for path in report["paths"] if Path(path).exists()] == [
         "capture_report.json",

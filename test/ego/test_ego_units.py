@@ -95,7 +95,7 @@ def test_what_a_driver_sends_is_found(kind: str, oriented: bool) -> None:
     assert all(note in each for note, each in zip(notes, found.notes, strict=True)), found.notes
 
 
-@pytest.mark.long(cases=2)
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize("live", [False, True])
 @pytest.mark.parametrize(
     ("kind", "oriented"),
@@ -140,7 +140,7 @@ REJECTED: dict[str, Sent] = {
 }
 
 
-@pytest.mark.long(cases=1)
+@pytest.mark.long
 @pytest.mark.parametrize("oriented", [True, False])
 @pytest.mark.parametrize("kind", REJECTED)
 def test_no_fix_is_refused_for_forces_that_are_not_used(kind: str, oriented: bool) -> None:

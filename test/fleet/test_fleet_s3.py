@@ -117,7 +117,7 @@ def test_a_plan_reads_no_note(bucket: str, s3: S3Server, drives: Path) -> None:
     assert all("list-type" in r.path for r in s3.log.requests)
 
 
-@pytest.mark.long(cases=1)
+@pytest.mark.long
 @pytest.mark.parametrize("begins", ["/drives/drive01.mcap", "/sets/drive01/", "/sets/_done/"])
 def test_an_outage_costs_nothing_but_time(bucket: str, s3: S3Server, drives: Path, begins: str) -> None:
     places, since_s = upload(drives, bucket, 2), 0.0

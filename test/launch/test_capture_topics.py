@@ -23,8 +23,10 @@ def finished(output: Path, form: str = "edgefirst") -> dict[str, Any]:
 def test_what_is_missing_or_wrong_is_reported_and_the_rest_goes_on(
     graph: Graph, tmp_path: Path, recorded_drive: Path
 ) -> None:
+    from sensor_msgs.msg import MultiEchoLaserScan  # noqa: PLC0415
     from std_msgs.msg import String  # noqa: PLC0415
 
+    graph.node.create_publisher(MultiEchoLaserScan, "/echo/scan", 10)
     node = graph.capture(
         tmp_path / "out", "topics.lidar_depth.required:=never", "topics.odometry.topic:=/odom"
     )
@@ -48,7 +50,10 @@ def test_what_is_missing_or_wrong_is_reported_and_the_rest_goes_on(
     )
     assert "/odom" in status()["not there"]
     assert graph.change("deactivate")
-    assert finished(tmp_path / "out")["samples"] >= 20
+    report = finished(tmp_path / "out")
+    assert report["samples"] >= 20
+    unread = "echo/scan is not in the dataset: sensor_msgs/msg/MultiEchoLaserScan is not used"
+    assert unread in report["warnings"]
 
 
 def test_hints_of_a_robot_name_no_topics_of_another(graph: Graph, tmp_path: Path) -> None:

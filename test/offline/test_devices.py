@@ -18,6 +18,7 @@ from rigjudge import off_surfaces_m, read_officially, worst_px
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.offline.convert import convert
 
+pytestmark = pytest.mark.long  # test_rigs has several cameras and lidars, test/timing several clocks
 needs_official = pytest.mark.skipif(
     not NCORE_PYTHON.is_file(), reason="needs nvidia-ncore in .venv-ncore (make oracles)"
 )
@@ -33,7 +34,6 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]
     return output, done.report
 
 
-@pytest.mark.long(cases=1)
 @pytest.mark.parametrize("device", CLOCKS)
 def test_pictures_and_sweeps_of_every_device_are_at_their_true_times(
     rig: tuple[Path, dict[str, Any]], device: str
@@ -89,7 +89,6 @@ def test_each_devices_camera_has_its_own_lidar(rig: tuple[Path, dict[str, Any]])
         assert each["sample"] > 17
 
 
-@pytest.mark.long
 def test_live_equals_convert(tmp_path: Path) -> None:
     live, again, report = live_and_converted(tmp_path, messages(), VALUES, HOST)
     assert report["samples"] > 17

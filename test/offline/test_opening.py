@@ -164,7 +164,7 @@ def test_info_says_what_the_command_says(out: Path) -> None:
     )
     expected = json.loads(said.stdout)
     found = edgefirst_ros.info(drive().mcap)
-    assert json.loads(json.dumps(found)) == {key: value for key, value in expected.items() if key != "drive"}
+    assert json.loads(json.dumps(found)) == expected
     assert edgefirst_ros.info(drive().mcap.parent)["messages"] == found["messages"]
 
 
@@ -178,10 +178,12 @@ def test_info_of_a_dataset_counts_its_samples(tmp_path: Path) -> None:
     assert both["samples"] == 30
     assert [each["samples"] for each in both["datasets"]] == [15, 15]
     assert both["labels"] == one["labels"]
+    (tmp_path / "raw").mkdir()
     for name in ("a.mcap", "b.mcap"):
-        (tmp_path / name).write_bytes(b"")
+        (tmp_path / "raw" / name).write_bytes(b"")
+    assert edgefirst_ros.info(tmp_path) == both
     with pytest.raises(RecordingError, match="holds 2 recordings"):
-        edgefirst_ros.info(tmp_path)
+        edgefirst_ros.info(tmp_path / "raw")
 
 
 def test_the_package_shows_its_public_names_only() -> None:

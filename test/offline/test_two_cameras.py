@@ -21,6 +21,7 @@ from edgefirst_ros.simulation import MoreSensor
 from edgefirst_ros.simulation.detector import detected
 from edgefirst_ros.sources.mcap import McapRecording
 
+pytestmark = pytest.mark.long  # test_l5_placement has a second camera
 SEQUENCE = "rig_2026_05_01_09_00_00"
 # Pictures span 74 degrees, so those of the two overlap by 29.
 RIGHT = MoreSensor(
@@ -113,7 +114,6 @@ def test_what_l5kit_opens_is_sound(converted: tuple[Path, dict[str, Any]]) -> No
     assert_sound("l5kit", converted[0])
 
 
-@pytest.mark.long
 def test_live_equals_convert(tmp_path: Path) -> None:
     values = VALUES | {
         "min_free_mb": 0,

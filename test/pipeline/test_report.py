@@ -20,8 +20,8 @@ def test_a_warning_of_few_samples_says_of_which_frames(tmp_path: Path) -> None:
     half = convert(
         [recording], tmp_path / "b", build_config({"select": {"require": "all", "every": 2}})
     ).report
-    assert " of 20 reference frames became samples" in every["warnings"][0]
-    assert " of 10 selected reference frames became samples" in half["warnings"][0]
+    assert " of 20 camera frames became samples" in every["warnings"][0]
+    assert " of 10 selected frames became samples" in half["warnings"][0]
     assert half["sequences"][0]["reference_frames"] == 20
 
 

@@ -98,7 +98,7 @@ def test_a_sensor_that_stops_or_begins_late_is_said() -> None:
 
 def test_few_samples_are_said_of_how_many() -> None:
     values = report(CAMERA, samples=300, frames=540)
-    assert judge(parsed(values)).sentence.startswith("fair: 300 samples of 540 reference frames")
+    assert judge(parsed(values)).sentence.startswith("fair: 300 samples of 540 camera frames")
 
 
 def test_samples_that_lack_a_slow_sensor_are_no_loss() -> None:
@@ -149,7 +149,7 @@ def test_losses_in_all_are_without_what_came_twice_and_without_refused_fixes() -
 def test_a_recording_would_become_samples() -> None:
     found = parsed(report(CAMERA, samples=100, frames=540))
     found.purpose = "recording"
-    assert "100 of 540 reference frames would become samples" in judge(found).sentence
+    assert "100 of 540 camera frames would become samples" in judge(found).sentence
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0, "00:00"), (130, "02:10"), (3_725, "1:02:05")])
@@ -392,7 +392,7 @@ class TestHealthyDrives:
     def test_frames_that_became_no_samples_are_something(self) -> None:
         values = report(CAMERA, samples=12)
         values["sequences"][0]["sample"] = 12
-        assert judge(parsed(values)).sentence == "poor: 12 samples of 540 reference frames"
+        assert judge(parsed(values)).sentence == "poor: 12 samples of 540 camera frames"
 
 
 def test_the_frame_of_a_role_is_its_sensors_that_most_samples_have() -> None:
@@ -400,10 +400,8 @@ def test_the_frame_of_a_role_is_its_sensors_that_most_samples_have() -> None:
     values = report({**CAMERA, **streams})
     values["sequences"][0]["companions"] = {"/a": {"paired": 15}, "/b": {"paired": 45}}
     found = parsed(values).sequences[0]
-    assert (found.frame_of("lidar_points"), found.frame_of("camera"), found.frame_of("imu")) == (
-        "/b",
-        "camera",
-        "",
-    )
+    frames = [each and each.frame_id for each in map(found.stream_of, ("lidar_points", "camera", "imu"))]
+    assert frames == ["/b", "camera", None]
     values["sequences"][0]["references"] = ["/c"]
-    assert parsed(values).sequences[0].frame_of("lidar_points") == "/c"
+    (lidar,) = filter(None, [parsed(values).sequences[0].stream_of("lidar_points")])
+    assert lidar.frame_id == "/c"

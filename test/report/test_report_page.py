@@ -105,7 +105,8 @@ class TestOfADrive:
         for name in SECTIONS:
             assert "Not shown" not in section(page, name), name
         assert len(pictures(page)) >= 5
-        assert "80 reference frames" in section(page, "samples")
+        assert "80 camera frames" in section(page, "samples")
+        assert page.index('id="verdict"') < page.index('id="pictures"') < page.index('id="attention"')
         assert re.search(r'lidar/points</b></td><td class="n">[1-9]\d+<', section(page, "times"))
         assert "<polyline" in section(page, "track")
         assert "lookahead_s" in section(page, "configuration")

@@ -61,7 +61,7 @@ def test_all_messages_come_as_from_a_file(s3: S3Server, url: str, local: Path) -
 def test_info_takes_few_requests(s3: S3Server, url: str, local: Path) -> None:
     said = CliRunner().invoke(app, ["info", url])
     assert said.exit_code == 0, said.output
-    assert "/camera/h264: stamp: the recording's own clock" in said.stdout
+    assert "/camera/h264" in said.stdout
     assert "--whole reads all of it" in said.stdout
     assert len(s3.log.requests) <= 4
     s3.log.clear()

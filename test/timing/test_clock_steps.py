@@ -145,6 +145,27 @@ def test_topics_that_come_and_go_around_a_step_are_all_accounted_for(seed: int) 
         ]
 
 
+@pytest.mark.parametrize("topics", [1, 3])
+@pytest.mark.parametrize("late_s", [2.0, 10.0])
+def test_what_stays_late_by_one_amount_is_no_step(late_s: float, topics: int) -> None:
+    """As behind a network that was away: the receiver works off what waits as fast as it is measured."""
+    told: list[str] = []
+    finder: ClockFinder[MessageTimes] = ClockFinder(tell=told.append)
+    pick, sent = random.Random(1), []
+    for topic, hz in (("camera", 10), ("imu", 50), ("gps", 1))[:topics]:
+        for number in range(60 * hz):
+            at_s = number / hz
+            sent.append((at_s + 0.02 + abs(pick.gauss(0, 0.001)) + late_s * (at_s >= 20), at_s, topic))
+    events = []
+    for came, at, topic in sorted(sent):
+        came_ns, at_ns = WALL + round(came * SECOND), WALL + round(at * SECOND)
+        events += finder.feed(MessageTimes(topic, at_ns, came_ns, came_ns))
+    events += finder.flush()
+    assert [event for event in events if isinstance(event, Boundary)] == []
+    assert all(event.time_ns == event.stamp_ns for event in events if isinstance(event, MessageTimes))
+    assert any("later than before" in each for each in told)
+
+
 @pytest.mark.parametrize("drained_s", [1.0, 20.0])
 def test_what_a_pause_held_up_and_a_burst_brings_is_no_step(drained_s: float) -> None:
     """30 s of silence, then what came meanwhile, faster than it was measured."""

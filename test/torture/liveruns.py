@@ -57,7 +57,7 @@ class LiveRun:
             *NO_PAGE,
         ]
         self.capture = Fork(command("capture", "--zenoh", endpoint, *where, "-q"), hook=survives_a_power_cut)
-        self._play = Fork(command("play", recording(), "--zenoh-listen", endpoint, "--wait", "60", "-q"))
+        self._play = Fork(command("play", recording(), "--zenoh-listen", endpoint, "--wait", "60"))
 
     def __enter__(self) -> Self:
         return self

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, Unpack
@@ -291,3 +292,20 @@ def _common(labels: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     if all(each == longest[: len(each)] for each in labels):
         return longest
     return tuple(sorted({label for each in labels for label in each}))
+
+
+def described(dataset: EdgeFirstDataset) -> dict[str, Any]:
+    """What a dataset is, as plain values."""
+    names = sum((Counter({name: stop - start}) for name, start, stop in dataset.sequences), Counter[str]())
+    found: dict[str, Any] = {
+        "format": "edgefirst",
+        "path": f"{dataset.path}",
+        "samples": len(dataset),
+        "sequences": [{"name": name, "samples": count} for name, count in names.items()],
+        "groups": {group: len(dataset.only(group)) for group in dataset.groups},
+        "labels": [*dataset.labels],
+        "schema_version": dataset.schema_version,
+    }
+    if isinstance(dataset, Corpus):
+        found["datasets"] = [described(member) for member in dataset.members]
+    return found

@@ -87,6 +87,10 @@ class EdgeFirstScenes(Scenes):
         """All samples by sequence and frame."""
         return [Moment(name, frame) for name, frame in sorted(self._stems)]
 
+    def labelled(self) -> list[Moment]:
+        """Those in which somebody looked for boxes."""
+        return [m for m in self.moments() if "boxes2d" not in self._quality.unlabelled(m.sequence, m.frame)]
+
     def timed(self, moment: Moment) -> Moment:
         """The sample with the time that its picture says."""
         stem = self._stem(moment)

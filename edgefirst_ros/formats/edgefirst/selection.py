@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,7 +40,12 @@ class Selected(NamedTuple):
 
 
 def select(
-    source: str | PathLike[str], out: str | PathLike[str], *, where: str = "", overwrite: bool = False
+    source: str | PathLike[str],
+    out: str | PathLike[str],
+    *,
+    where: str = "",
+    overwrite: bool = False,
+    on_progress: Callable[[int, int], None] = lambda *_: None,
 ) -> Selected:
     """Choose samples of a catalogue, and write an EdgeFirst dataset that holds them.
 
@@ -53,6 +58,7 @@ def select(
         where: a condition in polars' SQL, such as ``person > 0 and speed_mps > 5``; docs/corpus.md has the
             columns. Those that are null do not meet it.
         overwrite: replace what is there.
+        on_progress: gets how many samples were copied, and of how many.
 
     Raises:
         ConfigError: the condition is none, or names a column that is not there; or datasets cannot be one.
@@ -63,7 +69,7 @@ def select(
     """
     place, path = Path(source), Path(out)
     if path.exists() and not overwrite and (not path.is_dir() or any(path.iterdir())):
-        raise OutputExists(f"{path}: exists; give another name, or --overwrite")
+        raise OutputExists(f"{path}: is already there")
     if place.is_dir():
         folder, place = place, place / CATALOG
         catalog(folder, place)
@@ -71,7 +77,8 @@ def select(
     samples = sum(map(len, chosen.values()))
     if not samples:
         raise DatasetError(f"{source}: no sample of {of:,} is as asked for, so nothing was written")
-    _write(path, [_Source.of(shown, resolved(shown, place), times) for shown, times in chosen.items()])
+    sources = [_Source.of(shown, resolved(shown, place), times) for shown, times in chosen.items()]
+    _write(path, sources, lambda done: on_progress(done, samples))
     return Selected(path, samples, of, len(chosen))
 
 
@@ -133,7 +140,7 @@ def _plain(kind: Any) -> Any:  # noqa: ANN401 - pyarrow has no types
     return pa.large_string() if pa.types.is_string_view(kind) else kind
 
 
-def _write(path: Path, sources: Sequence[_Source]) -> None:
+def _write(path: Path, sources: Sequence[_Source], passed: Callable[[int], None]) -> None:
     """Write the dataset in a folder that takes its name when all is there; else nothing is left."""
     schema, texts = _unified(sources)
     growing, whole = part_path(path), DatasetPaths(path)
@@ -142,7 +149,7 @@ def _write(path: Path, sources: Sequence[_Source]) -> None:
         make_folder(growing)
         try:
             paths = [growing / each.name for each in (whole.container("zip"), whole.arrow, whole.quality)]
-            entries = [*_copy(paths[0], sources)]
+            entries = [*_copy(paths[0], sources, passed)]
             table = write_arrow(paths[1], schema, _rows(sources, schema, texts))
             quality = write_arrow(paths[2], SCHEMA, _quality(sources), PARQUET)
             entries += [Entry(TABLE, table.size, table.crc), Entry(QUALITY, quality.size, quality.crc)]
@@ -235,12 +242,13 @@ def _quality(sources: Sequence[_Source]) -> Iterator[pa.Table]:
             yield pa.Table.from_arrays(columns, schema=SCHEMA)
 
 
-def _copy(path: Path, sources: Sequence[_Source]) -> Iterator[Entry]:
+def _copy(path: Path, sources: Sequence[_Source], passed: Callable[[int], None]) -> Iterator[Entry]:
     """Copy all sensor files of the samples, under their names."""
-    archive = ZipArchive(path)
+    archive, samples = ZipArchive(path), ((each, *named) for each in sources for named in _names(each))
     try:
-        for source in sources:
-            for name, time_ns in _names(source):
+        for done, (source, names, time_ns) in enumerate(samples):
+            passed(done)
+            for name in names:
                 data = source.files.read_path(name)
                 entry = Entry(name, len(data), crc32(data))
                 archive.add(FileRecord(*entry), data, time_ns)
@@ -251,8 +259,8 @@ def _copy(path: Path, sources: Sequence[_Source]) -> Iterator[Entry]:
         raise
 
 
-def _names(source: _Source) -> Iterator[tuple[str, int]]:
-    """The files of the samples that are taken of a dataset, and their times."""
+def _names(source: _Source) -> Iterator[tuple[list[str], int]]:
+    """The files of each sample that is taken of a dataset, and its time."""
     stems = find_stems(source.files.names, source.times_ns)
     named: dict[str, list[str]] = {}
     for name in sorted(source.files.names):
@@ -261,5 +269,4 @@ def _names(source: _Source) -> Iterator[tuple[str, int]]:
     for key, time_ns in source.times_ns.items():
         if key not in stems:
             raise DatasetError(f"{source.files.path}: has no files of {key[0]}, frame {key[1]}")
-        for stem in stems[key]:
-            yield from ((name, time_ns) for name in named[stem])
+        yield [name for stem in stems[key] for name in named[stem]], time_ns

@@ -11,24 +11,14 @@ import numpy as np
 from edgefirst_ros.formats.crashsafe.manifest import NO_MANIFEST
 from edgefirst_ros.formats.crashsafe.names import old_path, part_path
 from edgefirst_ros.formats.format import EVERYTHING, Check, Findings, Look, concluded, reading
+from edgefirst_ros.formats.l5kit.store import schema
 from edgefirst_ros.formats.l5kit.store.chunks import (
+    MASKS,
     ChunkCache,
     ChunkedArray,
     Files,
     differences,
     has_manifest,
-)
-from edgefirst_ros.formats.l5kit.store.schema import (
-    FACES,
-    FORMAT_VERSION,
-    INTERVALS,
-    JOURNAL,
-    LABELS,
-    MANIFEST,
-    NAMES,
-    SCENES,
-    SPECS,
-    read_attributes,
 )
 from edgefirst_ros.formats.zarr2 import GROUP_KEY
 from edgefirst_ros.model.errors import DatasetError, DatasetNotFound
@@ -58,7 +48,7 @@ def check(path: Path, look: Look = EVERYTHING) -> Check:
         with reading(findings, path.name, "content"):
             arrays = dict(_arrays(path, findings))
             counts = {name: len(array) for name, array in arrays.items()}
-            _check_attributes(path, counts.get(SCENES, 0), findings)
+            _check_attributes(path, counts.get(schema.SCENES, 0), findings)
             _check_intervals(arrays, findings)
     return concluded("l5kit", path.name.removesuffix(_SUFFIX), findings, counts)
 
@@ -66,41 +56,45 @@ def check(path: Path, look: Look = EVERYTHING) -> Check:
 def _check_files(path: Path, findings: Findings) -> None:
     if not (path / GROUP_KEY).is_file():
         findings.error(GROUP_KEY, "is missing: readers find no zarr group")
-    if (path / JOURNAL).exists():
-        findings.error(JOURNAL, "a run was killed at its very end; edgefirst-ros recover removes this file")
-    for name in SPECS:
+    if (path / schema.JOURNAL).exists():
+        findings.error(
+            schema.JOURNAL, "a run was killed at its very end; edgefirst-ros recover removes this file"
+        )
+    for name in schema.SPECS:
         for _, tail in Files(path, name).tails():
             findings.error(tail.name, "unfinished rows in a finished dataset")
+    if (path / MASKS).is_dir():
+        findings.note(MASKS, "L5Kit's reader made it, so it is not looked at")
     if not has_manifest(path):
         findings.note(path.name, NO_MANIFEST)
         return
-    with reading(findings, MANIFEST, "what it lists"):
+    with reading(findings, schema.MANIFEST, "what it lists"):
         for fault in differences(path):
-            findings.error(MANIFEST, fault)
+            findings.error(schema.MANIFEST, fault)
 
 
 def _check_attributes(path: Path, scenes: int, findings: Findings) -> None:
     try:
-        values = read_attributes(path)
+        values = schema.read_attributes(path)
     except DatasetError as error:
         findings.error(".zattrs", "is not JSON", str(error))
         return
-    if values.get("format_version") != FORMAT_VERSION:
+    if values.get("format_version") != schema.FORMAT_VERSION:
         found = str(values.get("format_version"))
-        findings.error(".zattrs", f"format_version is not {FORMAT_VERSION}", found)
-    if tuple(values.get("labels") or ()) != LABELS:
+        findings.error(".zattrs", f"format_version is not {schema.FORMAT_VERSION}", found)
+    if tuple(values.get("labels") or ()) != schema.LABELS:
         findings.error(".zattrs", "labels are not the 17 of the format")
-    names = values.get(NAMES)
+    names = values.get(schema.NAMES)
     if names is not None and (not isinstance(names, list) or len(names) != scenes):
-        findings.error(".zattrs", f"{NAMES} does not name every scene", f"{scenes} scenes")
+        findings.error(".zattrs", f"{schema.NAMES} does not name every scene", f"{scenes} scenes")
 
 
 def _arrays(path: Path, findings: Findings) -> Iterator[tuple[str, ChunkedArray]]:
     """Every array whose rows are of the format's type, and whose chunks all decompress."""
     cache = ChunkCache(_CACHE_BYTES)
-    for name, spec in SPECS.items():
+    for name, spec in schema.SPECS.items():
         files = Files(path, name)
-        if name == FACES and not files.folder.is_dir():
+        if name == schema.FACES and not files.folder.is_dir():
             findings.note(name, "no traffic lights, as in the first datasets of L5Kit")
             continue
         try:
@@ -147,7 +141,7 @@ def _difference(found: Any, wanted: Any) -> str:  # noqa: ANN401  structured dty
 
 def _check_intervals(arrays: Mapping[str, ChunkedArray], findings: Findings) -> None:
     """Check that intervals follow one another and cover their arrays."""
-    for covered, (owner, field) in INTERVALS.items():
+    for covered, (owner, field) in schema.INTERVALS.items():
         if covered not in arrays or owner not in arrays:
             continue
         where, rows, last = f"{owner}.{field}", arrays[owner], 0

@@ -26,9 +26,8 @@ class NCoreFormat(Format[NCoreOptions]):
     follows_mounts = True
     options = NCoreOptions
     nothing = "nothing was written: no measurement could be stored"
-    official = "nvidia-ncore"
     visible_by = ("*.json",)
-    users = ("nurec",)
+    users = ("NuRec",)
 
     def writer(self, options: NCoreOptions, target: Target) -> NCoreWriter:
         """Writes sequences into ``root/<sequence_id>/``."""
@@ -66,6 +65,12 @@ class NCoreFormat(Format[NCoreOptions]):
         from edgefirst_ros.formats.ncore.check.sequence import check_sequence
 
         return check_sequence(path, official_python, look)
+
+    def unasked(self) -> str:
+        """NVIDIA's, where no interpreter is known that has it."""
+        from edgefirst_ros.formats.ncore.check.official import find_python
+
+        return "" if find_python() else "nvidia-ncore"
 
     def scenes(self, path: Path) -> NCoreScenes:
         """The frames of the first camera, with the nearest of the first lidar."""

@@ -13,16 +13,7 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.formats.tracks.sizes import (
-    SIGMA_M,
-    Floats,
-    Prior,
-    Size,
-    lies_across,
-    scatter,
-    size_of,
-    still,
-)
+from edgefirst_ros.formats.tracks import sizes
 
 MOVING_M_S = 1.0
 """Slower motion gives no heading: positions drift as slowly as that with the rig's own pose."""
@@ -73,10 +64,10 @@ class Sightings:
     """
 
     times_ns: Times
-    places_m: Floats
-    bearings_rad: Floats
-    lateral_m: Floats
-    height_m: Floats
+    places_m: sizes.Floats
+    bearings_rad: sizes.Floats
+    lateral_m: sizes.Floats
+    height_m: sizes.Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +81,13 @@ class Solved:
         size_m: length, width, height.
     """
 
-    headings_rad: Floats
+    headings_rad: sizes.Floats
     basis: npt.NDArray[np.uint8]
     across: bool
-    size_m: Size
+    size_m: sizes.Size
 
 
-def solved(seen: Sightings, prior: Prior) -> Solved:
+def solved(seen: Sightings, prior: sizes.Prior) -> Solved:
     """Headings and size of an object over all its sightings.
 
     The heading is the direction of its motion, where the way is long against the noise of its positions.
@@ -112,8 +103,8 @@ def solved(seen: Sightings, prior: Prior) -> Solved:
     known = np.isfinite(seen.places_m).all(axis=1)
     headings, sigma = np.full(count, np.nan), np.full(count, np.nan)
     basis = np.full(count, Heading.ASSUMED, np.uint8)
-    widths = scatter(seen.lateral_m, times_s) if count >= _ENOUGH else 0.0
-    sigma_m = max(SIGMA_M, widths)
+    widths = sizes.scatter(seen.lateral_m, times_s) if count >= _ENOUGH else 0.0
+    sigma_m = max(sizes.SIGMA_M, widths)
     standing = None
     if np.count_nonzero(known) > 1:
         found, error = motion(times_s[known], seen.places_m[known])
@@ -126,18 +117,18 @@ def solved(seen: Sightings, prior: Prior) -> Solved:
             held = basis == Heading.HELD
             headings[held], sigma[held] = headings[source][held], sigma[source][held]
         else:
-            standing = still(seen.bearings_rad[known], seen.lateral_m[known], prior, sigma_m)
+            standing = sizes.still(seen.bearings_rad[known], seen.lateral_m[known], prior, sigma_m)
         if standing is not None and math.isfinite(standing.heading_rad):
             headings[known], sigma[known] = standing.heading_rad, standing.sigma_rad
             basis[known] = Heading.VIEWS
     turned = headings - seen.bearings_rad, sigma
-    length, width, height = size_of((seen.lateral_m, seen.height_m), turned, prior, sigma_m)
+    length, width, height = sizes.size_of((seen.lateral_m, seen.height_m), turned, prior, sigma_m)
     if standing is not None and Heading.VIEWS not in basis:
         length, width = standing.length_m, standing.width_m
-    return Solved(headings, basis, lies_across(seen.lateral_m, prior), (length, width, height))
+    return Solved(headings, basis, sizes.lies_across(seen.lateral_m, prior), (length, width, height))
 
 
-def nearest(times_s: Floats, wanted_s: Floats) -> npt.NDArray[np.intp]:
+def nearest(times_s: sizes.Floats, wanted_s: sizes.Floats) -> npt.NDArray[np.intp]:
     """Index of the time that is nearest to each wanted one, of two the earlier."""
     after = np.searchsorted(times_s, wanted_s).clip(0, len(times_s) - 1)
     before = (after - 1).clip(0)
@@ -147,13 +138,13 @@ def nearest(times_s: Floats, wanted_s: Floats) -> npt.NDArray[np.intp]:
     return found
 
 
-def noise_m(times_s: Floats, places_m: Floats) -> float:
+def noise_m(times_s: sizes.Floats, places_m: sizes.Floats) -> float:
     """Standard deviation of the positions (N, 2) about a smooth path, along one axis."""
-    found = scatter(places_m, times_s)
+    found = sizes.scatter(places_m, times_s)
     return max(found, _LEAST_SIGMA_M if len(times_s) >= _ENOUGH else _UNKNOWN_SIGMA_M)
 
 
-def motion(times_s: Floats, places_m: Floats) -> tuple[Floats, Floats]:
+def motion(times_s: sizes.Floats, places_m: sizes.Floats) -> tuple[sizes.Floats, sizes.Floats]:
     """Direction of motion at each sighting and its standard deviation (N,), NaN where there is no telling.
 
     A line is fitted to the positions in a window about each time, the shortest in which the direction is
@@ -191,7 +182,9 @@ def motion(times_s: Floats, places_m: Floats) -> tuple[Floats, Floats]:
     return _turned_on(times_s, heading, found, of_s), found
 
 
-def _turned_on(times_s: Floats, heading: Floats, sigma: Floats, of_s: Floats) -> Floats:
+def _turned_on(
+    times_s: sizes.Floats, heading: sizes.Floats, sigma: sizes.Floats, of_s: sizes.Floats
+) -> sizes.Floats:
     """Headings at the ends of a track, where the window lies on one side of the sighting.
 
     The line of a window has the direction of its middle. What turned by more than its noise from as far away
@@ -206,7 +199,7 @@ def _turned_on(times_s: Floats, heading: Floats, sigma: Floats, of_s: Floats) ->
     return heading + rate * off_s
 
 
-def interpolated(times_s: Floats, headings_rad: Floats, wanted_s: Floats) -> Floats:
+def interpolated(times_s: sizes.Floats, headings_rad: sizes.Floats, wanted_s: sizes.Floats) -> sizes.Floats:
     """Headings at other times, between those known; held beyond them."""
     return np.interp(wanted_s, times_s, np.unwrap(headings_rad)) % (2 * math.pi)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from functools import cache
 from importlib.resources import files
@@ -30,13 +30,19 @@ MOST_REASONS = 12
 MOST_CONFIGURATION = 200_000
 """Characters of the configuration that are shown."""
 COLUMNS = ("received", "decoded", "refused", "skipped", "unpaired", "dropped", "written", "lost_upstream")
+_NAMED = {"refused": "rejected", "lost_upstream": "lost upstream"}
+"""Of columns and stages, on the page."""
 NO_REPORT = f"there is no {REPORT} beside the dataset"
 _SCRIPTS = ("uPlot.iife.min.js", "page.js")
 _STYLES = ("uPlot.min.css", "page.css")
 
 
-def make_page(path: Path, output: Path | None = None) -> Path:
+def make_page(
+    path: Path, output: Path | None = None, on_progress: Callable[[int, int], None] = lambda *_: None
+) -> Path:
     """Make the page of a dataset, of a report, or of the only run below a folder; returns where it is.
+
+    ``on_progress`` gets how many pictures were drawn, and of how many.
 
     Raises:
         DatasetNotFound: there is no dataset, or several runs'.
@@ -50,7 +56,7 @@ def make_page(path: Path, output: Path | None = None) -> Path:
         report = Report(lacking=dict.fromkeys(parts, NO_REPORT))
     else:
         report = read_report(run.report)
-    pictures, lacking, count = _pictures(run, report)
+    pictures, lacking, count = _pictures(run, report, on_progress)
     if run.report is None:
         report.samples = count
     name = report.dataset or readable(run.datasets[0][1].stem if run.datasets else path.stem)
@@ -107,13 +113,13 @@ def document(report: Report, title: str, pictures: Sequence[Thumbnail], lacking:
         overview.header(report, verdict, title),
         tag(
             "main",
+            _gallery(pictures, lacking, report),
             overview.attention(report, verdict),
             overview.drive(report, axis, data),
             overview.samples(report),
             overview.times(report),
             overview.track(report, pins),
             overview.rig(report),
-            _gallery(pictures, lacking, report),
             _accounting(report),
             _configuration(report),
         ),
@@ -162,7 +168,9 @@ class _Several(Scenes):
         return self._of[moment].scene(moment, detail)
 
 
-def _pictures(run: Run, report: Report) -> tuple[list[Thumbnail], str, int | None]:
+def _pictures(
+    run: Run, report: Report, on_progress: Callable[[int, int], None]
+) -> tuple[list[Thumbnail], str, int | None]:
     """Pictures of the first format that has some, why there are none, or not all, and how many samples."""
     faults: list[str] = []
     count: int | None = None
@@ -179,15 +187,20 @@ def _pictures(run: Run, report: Report) -> tuple[list[Thumbnail], str, int | Non
             moments = several.moments()
             count = len(moments) if count is None else count
             seen = Rig(moments, several.timed, report)
-            pictures, lacking = thumbnails(chosen(moments, report), several.scene, report, seen)
+            of = chosen(moments, report)
+            pictures, lacking = thumbnails(_passed(of, on_progress), several.scene, report, seen)
             faults += [lacking] if lacking else []
             if pictures:
                 return pictures, "; ".join(faults[:3]), count
-    if faults:
-        return [], "; ".join(faults[:3]), count
-    if count is not None:
-        return [], "no sample has a picture or points", count
-    return [], "the dataset is not there, or its format has no pictures", count
+    nothing = "no sample has a picture or points"
+    absent = "the dataset is not there, or its format has no pictures"
+    return [], "; ".join(faults[:3]) or (absent if count is None else nothing), count
+
+
+def _passed(items: Sequence[Any], on_progress: Callable[[int, int], None]) -> Iterator[Any]:
+    for number, each in enumerate(items):
+        on_progress(number, len(items))
+        yield each
 
 
 def _gallery(found: Sequence[Thumbnail], why: str, report: Report) -> Html:
@@ -225,7 +238,7 @@ def _accounting(report: Report) -> Html:
     if report.purpose == "dataset":
         is_lost = any(account.lost_upstream for account in report.topics.values())
         columns = tuple(c for c in COLUMNS if c != "lost_upstream" or is_lost)
-    head = tag("tr", tag("th", "topic"), *(tag("th", c.replace("_", " "), class_="n") for c in columns))
+    head = tag("tr", tag("th", "topic"), *(tag("th", _NAMED.get(c, c), class_="n") for c in columns))
     rows = []
     for topic, account in list(report.topics.items())[:MOST_ROWS]:
         reasons = _reasons(report, account)
@@ -247,12 +260,12 @@ def _reasons(report: Report, account: Account) -> list[Html]:
     """Why a topic's messages are in no dataset, or not all of them."""
     skipped = account.reasons.get("skipped", {})
     texts = [
-        f"{count:,} {stage}: {reason}"
+        f"{count:,} {_NAMED.get(stage, stage)}: {reason}"
         for stage, several in list(account.reasons.items())[:8]
         for reason, count in list(several.items())[:MOST_REASONS]
         if report.purpose == "dataset" or stage == "refused"
     ]
-    texts += [f"{n:,} parts refused: {r}" for r, n in list(account.refused_parts.items())[:MOST_REASONS]]
+    texts += [f"{n:,} parts rejected: {r}" for r, n in list(account.refused_parts.items())[:MOST_REASONS]]
     texts += [
         f"{n:,} left out of {name}: {reason}"
         for name, several in list(account.left_out.items())[:8]

@@ -33,19 +33,14 @@ LEAST_EXTENT_M = 10.0
 def header(report: Report, verdict: Verdict, title: str) -> Html:
     """Title, verdict and the figures that one wants first."""
     grade, _, sentence = verdict.sentence.partition(": ")
+    said = joined(tag("strong", f"{grade}:", class_="grade"), " ", sentence)
+    facts = (tag("div", tag("dt", name), tag("dd", value)) for name, value in _facts(report))
     return tag(
         "header",
         tag("p", "recording" if report.purpose == "recording" else "dataset", class_="kicker"),
         tag("h1", title),
-        tag(
-            "p",
-            tag("strong", f"{grade}:", class_="grade"),
-            " ",
-            sentence,
-            id="verdict",
-            class_=f"verdict {verdict.grade}",
-        ),
-        tag("dl", *(tag("div", tag("dt", n), tag("dd", v)) for n, v in _facts(report)), class_="facts"),
+        tag("p", said, id="verdict", class_=f"verdict {verdict.grade}"),
+        tag("dl", *facts, class_="facts"),
     )
 
 
@@ -109,13 +104,9 @@ def drive(report: Report, axis: TimeAxis, data: dict[str, Any]) -> Html:
         rows.append(_lane(number, lane, known.get(lane.topic, [])))
     hidden = len(report.timeline.topics) + 1 - len(found) if report.timeline is not None else 0
     keys = (tag("span", tag("span", class_=f"key {kind}"), label) for kind, label in _KEYS)
-    axis_row = tag(
-        "div",
-        tag("div", tag("small", "time since the start"), class_="lane-name"),
-        tag("div", class_="plot axis-plot", id="axis"),
-        tag("output", class_="lane-said", id="cursor-time"),
-        class_="lane axis",
-    )
+    name = tag("div", tag("small", "time since the start"), class_="lane-name")
+    plot = tag("div", class_="plot axis-plot", id="axis")
+    axis_row = tag("div", name, plot, tag("output", class_="lane-said", id="cursor-time"), class_="lane axis")
     return section(
         "drive",
         "The drive, topic by topic",
@@ -130,14 +121,14 @@ _KEYS = (
     ("used", "used"),
     ("unused", "not used"),
     ("dropped", "dropped, or frame without a sensor"),
-    ("refused", "refused"),
+    ("refused", "rejected"),
     ("gap", "nothing sent"),
     ("odd", "frozen, black, or points missing"),
 )
 
 
 def _lane(number: int, lane: Lane, known: Sequence[tuple[str, str, str]]) -> Html:
-    name = lane.topic or "reference frames"
+    name = lane.topic or "camera frames"
     chips = [tag("span", short, class_=f"chip {kind}", title=finding) for short, kind, finding in known[:3]]
     what = "what became of them" if not lane.topic else lane.role.replace("_", " ") or "not used"
     what = f"{lane.sensor}: {what}" if lane.sensor else what
@@ -158,9 +149,9 @@ def samples(report: Report) -> Html:
     if frames:
         counts = {name: sum(getattr(each, name) for each in report.sequences) for name in OUTCOMES}
         shares = (_share(OUTCOMES[n][0], c, frames, OUTCOMES[n][1]) for n, c in counts.items() if c)
-        parts += [tag("p", f"{frames:,} reference frames, of which"), tag("div", *shares)]
+        parts += [tag("p", f"{frames:,} camera frames, of which"), tag("div", *shares)]
     if (total := report.samples or 0) and report.companions:
-        parts.append(tag("h3", "Companions"))
+        parts.append(tag("h3", "Sensors"))
         if report.complete is not None:
             complete = (
                 f"{report.complete:,} of {total:,} samples have a message of every sensor that was sending"
@@ -169,7 +160,7 @@ def samples(report: Report) -> Html:
         having = list(report.companions.items())[:MOST_TEXTS]
         parts.append(tag("div", *(_share(topic, count, total, "used") for topic, count in having)))
     elif total:
-        parts.append(missing(report.lacking.get("companions") or "no sample has a companion"))
+        parts.append(missing(report.lacking.get("companions") or "no sample has another sensor"))
     return section(
         "samples", "Samples", *(parts or [missing(report.lacking.get("sequences") or "no frames")])
     )
@@ -211,8 +202,8 @@ def times(report: Report) -> Html:
         "Times",
         tag(
             "p",
-            "In milliseconds. Latency: from acquisition to receipt, in the sequence where it is the longest; "
-            "of another clock it is an estimate. Pairing: time of the companion minus that of its frame.",
+            "In milliseconds. Latency: from acquisition to receipt, in the sequence where it is the longest. "
+            "Of another clock it is an estimate. Pairing: time of the message minus that of its frame.",
             class_="note",
         ),
         _table(("topic", *heads), rows),

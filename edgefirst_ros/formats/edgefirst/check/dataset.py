@@ -28,17 +28,9 @@ from edgefirst_ros.formats.edgefirst.store.zipreading import (
     read_entry,
 )
 from edgefirst_ros.formats.format import EVERYTHING, Check, Findings, Look, concluded, reading
+from edgefirst_ros.model import untrusted
 from edgefirst_ros.model.errors import DatasetError, DatasetNotFound
 from edgefirst_ros.model.pictures import JPEG
-from edgefirst_ros.model.untrusted import (
-    MOST_REPORT_BYTES,
-    REPORT,
-    open_regular,
-    parse_json,
-    read_regular,
-    refusing,
-    stored_bytes,
-)
 from edgefirst_ros.model.zlib_backend import crc32
 
 _VERSIONS = ("2025.01", "2025.10", "2026.04", "2026.10")
@@ -82,7 +74,7 @@ def check_table(folder: Path, name: str, findings: Findings) -> dict[str, int]:
     with reading(findings, path.name, "table"):
         table = ArrowTable(path, columns=())
         counts["rows"] = sum(table.rows)
-        with refusing(path, DatasetError, "is not a complete Arrow file"):
+        with untrusted.refusing(path, DatasetError, "is not a complete Arrow file"):
             _check_columns(path.name, table.schema, findings)
         dataset = EdgeFirstDataset(folder, name, keys=ANNOTATIONS)
         counts["samples"] = _check_samples(path.name, dataset, findings)
@@ -202,8 +194,8 @@ def zip_files(path: Path, findings: Findings) -> Iterator[File]:
 
     Length and CRC-32 of each file are verified, and that directory, end record and local headers agree.
     """
-    with reading(findings, path.name, "ZIP"), open_regular(path) as file:
-        archive, end = read_directory(file, path, stored_bytes(file))
+    with reading(findings, path.name, "ZIP"), untrusted.open_regular(path) as file:
+        archive, end = read_directory(file, path, untrusted.stored_bytes(file))
         entries = archive.filelist
         if end.entries != len(entries):
             text = f"{len(entries)} in the directory, {end.entries} by its end record"
@@ -240,7 +232,7 @@ def folder_files(path: Path, findings: Findings) -> Iterator[File]:
             inside = file.relative_to(path).as_posix()
             data = None
             with reading(findings, f"{path.name}@{inside}", "file"):
-                data = read_regular(file, MOST_BYTES, follow=False)
+                data = untrusted.read_regular(file, MOST_BYTES, follow=False)
                 findings.look.passed(len(data))
             yield inside, data
 
@@ -297,8 +289,10 @@ def check(path: Path, look: Look = EVERYTHING) -> Check:
         raise DatasetNotFound(f"{path}: no such file or folder")
     folder, name = (path, path.name) if path.is_dir() else (path.parent, path.stem)
     table, archive, plain = folder / f"{name}{TABLE}", folder / f"{name}.zip", folder / name
-    manifest, report = folder / f"{name}{MANIFEST}", folder / REPORT
-    parts = sorted(p for p in folder.glob("*.part") if p.name.startswith((f"{name}.", f"{REPORT}.")))
+    manifest, report = folder / f"{name}{MANIFEST}", folder / untrusted.REPORT
+    parts = sorted(
+        p for p in folder.glob("*.part") if p.name.startswith((f"{name}.", f"{untrusted.REPORT}."))
+    )
     is_listed, has_files = os.path.lexists(manifest), archive.is_file() or plain.is_dir()
     findings = Findings(look)
     if not (parts or is_listed or has_files or table.is_file()):
@@ -369,7 +363,7 @@ def _reported(path: Path, findings: Findings) -> int | None:
     if not os.path.lexists(path):
         return None
     try:
-        report = parse_json(read_regular(path, MOST_REPORT_BYTES))
+        report = untrusted.parse_json(untrusted.read_regular(path, untrusted.MOST_REPORT_BYTES))
         return int(report.get("formats", {}).get(MADE_BY, report)["samples"])
     except (OSError, ArithmeticError, ValueError, KeyError, TypeError, AttributeError) as error:
         findings.error(path.name, "is not a capture report", repr(error))

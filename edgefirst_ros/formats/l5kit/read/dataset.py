@@ -11,27 +11,14 @@ from typing import Any
 import numpy as np
 
 from edgefirst_ros.formats.crashsafe.names import refuse_links_in
+from edgefirst_ros.formats.l5kit.store import schema
 from edgefirst_ros.formats.l5kit.store.chunks import ChunkCache, ChunkedArray, Files
-from edgefirst_ros.formats.l5kit.store.schema import (
-    AGENT,
-    AGENTS,
-    FACE,
-    FACES,
-    FRAME,
-    FRAMES,
-    SCENE,
-    SCENES,
-    Records,
-    SceneNote,
-    read_attributes,
-    scene_notes,
-)
 from edgefirst_ros.formats.scene import Agent, Detail, Moment, Points, Scene, Scenes
 from edgefirst_ros.formats.zarr2 import GROUP_KEY
 from edgefirst_ros.model.errors import DatasetError, DatasetNotFound
 from edgefirst_ros.model.untrusted import refusing
 
-Rows = ChunkedArray | Records
+Rows = ChunkedArray | schema.Records
 """Rows on disk, or in memory: both slice alike."""
 
 CACHE_BYTES = 128 * 2**20
@@ -49,11 +36,11 @@ class ChunkedDataset:
     """
 
     path: Path | None = None
-    scenes: Rows = field(default_factory=lambda: np.zeros(0, SCENE))
-    frames: Rows = field(default_factory=lambda: np.zeros(0, FRAME))
-    agents: Rows = field(default_factory=lambda: np.zeros(0, AGENT))
-    tl_faces: Rows = field(default_factory=lambda: np.zeros(0, FACE))
-    notes: list[SceneNote] = field(default_factory=list)
+    scenes: Rows = field(default_factory=lambda: np.zeros(0, schema.SCENE))
+    frames: Rows = field(default_factory=lambda: np.zeros(0, schema.FRAME))
+    agents: Rows = field(default_factory=lambda: np.zeros(0, schema.AGENT))
+    tl_faces: Rows = field(default_factory=lambda: np.zeros(0, schema.FACE))
+    notes: list[schema.SceneNote] = field(default_factory=list)
     cache: ChunkCache = field(default_factory=lambda: ChunkCache(CACHE_BYTES))
 
     def __post_init__(self) -> None:
@@ -73,18 +60,23 @@ class ChunkedDataset:
             raise DatasetNotFound(f"{self.path}: no L5Kit dataset (a .zarr folder); is it finished?")
         refuse_links_in(self.path)
         self.cache = ChunkCache(cache_bytes)
-        self.scenes, self.frames = self._opened(SCENES, SCENE), self._opened(FRAMES, FRAME)
-        self.agents = self._opened(AGENTS, AGENT)
+        self.scenes, self.frames = (
+            self._opened(schema.SCENES, schema.SCENE),
+            self._opened(schema.FRAMES, schema.FRAME),
+        )
+        self.agents = self._opened(schema.AGENTS, schema.AGENT)
         # The first L5Kit datasets have no traffic lights.
-        faces = Files(self.path, FACES)
-        self.tl_faces = self._opened(FACES, FACE) if faces.metadata.exists() else np.zeros(0, FACE)
-        self.notes = scene_notes(self.attributes, len(self.scenes))
+        faces = Files(self.path, schema.FACES)
+        self.tl_faces = (
+            self._opened(schema.FACES, schema.FACE) if faces.metadata.exists() else np.zeros(0, schema.FACE)
+        )
+        self.notes = schema.scene_notes(self.attributes, len(self.scenes))
         return self
 
     @property
     def attributes(self) -> dict[str, Any]:
         """The root attributes as they are on disk."""
-        return {} if self.path is None else read_attributes(self.path)
+        return {} if self.path is None else schema.read_attributes(self.path)
 
     def _opened(self, name: str, expected: np.dtype[np.void]) -> ChunkedArray:
         array = ChunkedArray(Files(self.path or Path(), name), self.cache)

@@ -10,18 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from edgefirst_ros.formats.l5kit.read import sampling
 from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset
-from edgefirst_ros.formats.l5kit.read.sampling import (
-    AgentFilter,
-    Sample,
-    SceneWindow,
-    Subject,
-    agent_counts,
-    ego_poses,
-    host_id,
-    read_window,
-    sample_of,
-)
 from edgefirst_ros.model.errors import ConfigError, DatasetError, sentences
 from edgefirst_ros.model.untrusted import refusing
 
@@ -98,12 +88,12 @@ class EgoDataset:
         self.dataset = dataset
         intervals = np.asarray(dataset.scenes["frame_index_interval"], np.int64).reshape(-1, 2)
         self._scene_start, self._scene_stop = intervals[:, 0], intervals[:, 1]
-        self._hosts = [host_id(host) for host in dataset.scenes["host"].tolist()]
+        self._hosts = [sampling.host_id(host) for host in dataset.scenes["host"].tolist()]
 
     def __len__(self) -> int:
         return len(self.dataset.frames)
 
-    def __getitem__(self, index: int) -> Sample:
+    def __getitem__(self, index: int) -> sampling.Sample:
         """The sample of a frame; negative indices count from the end.
 
         Raises:
@@ -114,11 +104,11 @@ class EgoDataset:
         with refusing(self.dataset.path, DatasetError, f"frame {frame} cannot be read"):
             return self._sample(frame, None)
 
-    def __iter__(self) -> Iterator[Sample]:
+    def __iter__(self) -> Iterator[sampling.Sample]:
         for index in range(len(self)):
             yield self[index]
 
-    def get_frame(self, scene_index: int, state_index: int, track_id: int | None = None) -> Sample:
+    def get_frame(self, scene_index: int, state_index: int, track_id: int | None = None) -> sampling.Sample:
         """The sample of a scene's frame: of an agent by its track, or of the ego vehicle.
 
         Raises:
@@ -128,21 +118,23 @@ class EgoDataset:
         start, stop = int(self._scene_start[scene]), int(self._scene_stop[scene])
         return self._sample(start + _checked(state_index, stop - start), track_id)
 
-    def _sample(self, frame: int, track_id: int | None) -> Sample:
+    def _sample(self, frame: int, track_id: int | None) -> sampling.Sample:
         model = self.cfg.model_params
         scene = int(np.searchsorted(self._scene_stop, frame, side="right"))
         reach = model.history_num_frames, model.future_num_frames
         start, stop = int(self._scene_start[scene]), int(self._scene_stop[scene])
-        window = read_window(self.dataset, (start, stop), frame, reach, agents=track_id is not None)
+        window = sampling.read_window(self.dataset, (start, stop), frame, reach, agents=track_id is not None)
         subject = self._ego(window) if track_id is None else _agent(window, track_id)
-        sample = sample_of(window, subject, reach, step_s=model.step_time, ego_extent_m=self.cfg.ego_extent_m)
+        sample = sampling.sample_of(
+            window, subject, reach, step_s=model.step_time, ego_extent_m=self.cfg.ego_extent_m
+        )
         sample["scene_index"], sample["frame_index"] = np.int64(scene), np.int64(frame - start)
         sample["host_id"] = self._hosts[scene].copy()
         return sample
 
-    def _ego(self, window: SceneWindow) -> Subject:
-        position, yaw = ego_poses(window.frames[window.now : window.now + 1])
-        return Subject(None, position[0], float(yaw[0]), np.array(self.cfg.ego_extent_m, np.float32))
+    def _ego(self, window: sampling.SceneWindow) -> sampling.Subject:
+        position, yaw = sampling.ego_poses(window.frames[window.now : window.now + 1])
+        return sampling.Subject(None, position[0], float(yaw[0]), np.array(self.cfg.ego_extent_m, np.float32))
 
 
 class AgentDataset(EgoDataset):
@@ -169,14 +161,14 @@ class AgentDataset(EgoDataset):
         dataset: ChunkedDataset,
         *,
         agents_mask: npt.NDArray[np.bool_] | None = None,
-        agent_filter: AgentFilter | None = None,
+        agent_filter: sampling.AgentFilter | None = None,
         min_frame_history: int = MIN_FRAME_HISTORY,
         min_frame_future: int = MIN_FRAME_FUTURE,
     ) -> None:
         super().__init__(cfg, dataset)
         if agents_mask is None:
             threshold = self.cfg.raster_params.filter_agents_threshold
-            counts = agent_counts(dataset, agent_filter or AgentFilter(threshold))
+            counts = sampling.agent_counts(dataset, agent_filter or sampling.AgentFilter(threshold))
             agents_mask = (counts[:, 0] >= min_frame_history) & (counts[:, 1] >= min_frame_future)
         agents_mask = np.asarray(agents_mask, np.bool_)
         if agents_mask.shape != (len(dataset.agents),):
@@ -188,7 +180,7 @@ class AgentDataset(EgoDataset):
     def __len__(self) -> int:
         return len(self.agents_indices)
 
-    def __getitem__(self, index: int) -> Sample:
+    def __getitem__(self, index: int) -> sampling.Sample:
         """The sample of a chosen agent; negative indices count from the end.
 
         Raises:
@@ -201,7 +193,7 @@ class AgentDataset(EgoDataset):
             return self._sample(frame, int(self.dataset.agents[agent]["track_id"]))
 
 
-def _agent(window: SceneWindow, track_id: int) -> Subject:
+def _agent(window: sampling.SceneWindow, track_id: int) -> sampling.Subject:
     """The current frame's agent of that track.
 
     Raises:
@@ -211,7 +203,7 @@ def _agent(window: SceneWindow, track_id: int) -> Subject:
     if not own.any():
         raise IndexError(f"track {track_id} is not in the frame")
     agent = window.agents[own][0]
-    return Subject(track_id, agent["centroid"].copy(), float(agent["yaw"]), agent["extent"].copy())
+    return sampling.Subject(track_id, agent["centroid"].copy(), float(agent["yaw"]), agent["extent"].copy())
 
 
 def _checked(index: int, length: int) -> int:

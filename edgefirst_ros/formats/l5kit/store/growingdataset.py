@@ -9,20 +9,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from edgefirst_ros.formats.crashsafe import names
 from edgefirst_ros.formats.crashsafe.journal import Journal
 from edgefirst_ros.formats.crashsafe.manifest import Entry, measured, write_manifest
-from edgefirst_ros.formats.crashsafe.names import (
-    NEW,
-    forget,
-    forget_unfinished,
-    old_path,
-    part_path,
-    remove,
-    replace_file,
-    restore_old,
-    take_name,
-)
 from edgefirst_ros.formats.crashsafe.sync import make_folder, sync_paths, tree
+from edgefirst_ros.formats.l5kit.store import schema
 from edgefirst_ros.formats.l5kit.store.chunks import MADE_BY, Files, OwnFiles
 from edgefirst_ros.formats.l5kit.store.growingarray import (
     JOURNAL_FORMAT,
@@ -30,18 +21,6 @@ from edgefirst_ros.formats.l5kit.store.growingarray import (
     Commit,
     GrowingArray,
     Growth,
-)
-from edgefirst_ros.formats.l5kit.store.schema import (
-    AGENTS,
-    FRAMES,
-    JOURNAL,
-    MANIFEST,
-    SCENE,
-    SCENES,
-    SPECS,
-    Records,
-    SceneNote,
-    write_attributes,
 )
 from edgefirst_ros.formats.zarr2 import ATTRIBUTES_KEY, GROUP, GROUP_KEY
 
@@ -54,8 +33,8 @@ def settle(path: Path) -> None:
     Raises:
         OSError: as the file system has it.
     """
-    restore_old(path)
-    remove(old_path(path))
+    names.restore_old(path)
+    names.remove(names.old_path(path))
 
 
 class GrowingDataset:
@@ -81,11 +60,11 @@ class GrowingDataset:
         self,
         path: Path,
         kept: Mapping[str, Growth] | None = None,
-        notes: Iterable[SceneNote] = (),
+        notes: Iterable[schema.SceneNote] = (),
         journal: Journal | None = None,
     ) -> None:
         self.path = path
-        self.part = part_path(path)
+        self.part = names.part_path(path)
         self.notes = list(notes)
         self.arrays: dict[str, GrowingArray] = {}
         self._committed_notes = 0
@@ -94,14 +73,14 @@ class GrowingDataset:
         self._scene = scene_row(0, "", 0)
         self._journal = journal or _begin(path)
         try:
-            for name in SPECS:
+            for name in schema.SPECS:
                 files = OwnFiles(Files(self.part, name))
                 self.arrays[name] = GrowingArray(files, (kept or {}).get(name, NO_ROWS))
         except BaseException:
             self.close()
             raise
 
-    def append(self, name: str, rows: Records) -> int:
+    def append(self, name: str, rows: schema.Records) -> int:
         """Add rows to an array; returns how many bytes they are."""
         return self.arrays[name].append(rows)
 
@@ -123,17 +102,17 @@ class GrowingDataset:
         self._committed_notes = len(self.notes)
         self._journal.append(Commit(rows, notes, scene).to_json())
 
-    def begin_scene(self, host: str, start_time_ns: int, note: SceneNote) -> None:
+    def begin_scene(self, host: str, start_time_ns: int, note: schema.SceneNote) -> None:
         """A scene starts with the next frame."""
         self.notes.append(note)
-        self._scene = scene_row(self.length(FRAMES), host, start_time_ns)
+        self._scene = scene_row(self.length(schema.FRAMES), host, start_time_ns)
         self.commit((host, start_time_ns))
 
     def end_scene(self, end_time_ns: int) -> None:
         """The scene that began last ends with the last frame."""
-        self._scene["frame_index_interval"][0, 1] = self.length(FRAMES)
+        self._scene["frame_index_interval"][0, 1] = self.length(schema.FRAMES)
         self._scene["end_time"] = end_time_ns
-        self.append(SCENES, self._scene)
+        self.append(schema.SCENES, self._scene)
         self.commit()
 
     def settle_agents(
@@ -151,14 +130,14 @@ class GrowingDataset:
         order = np.argsort(numbers, kind="stable")
         numbers, yaw, extent = numbers[order], yaw[order], extent[order]
 
-        def changed(begin: int, rows: Records) -> Records:
+        def changed(begin: int, rows: schema.Records) -> schema.Records:
             rows = rows.copy()
             inside = slice(*np.searchsorted(numbers, [begin, begin + len(rows)]))
             rows["yaw"][numbers[inside] - begin] = yaw[inside]
             rows["extent"][numbers[inside] - begin] = extent[inside]
             return rows
 
-        self.arrays[AGENTS].rewrite(changed)
+        self.arrays[schema.AGENTS].rewrite(changed)
         self._settled.clear()
 
     @contextmanager
@@ -175,7 +154,7 @@ class GrowingDataset:
     @property
     def finish_bytes(self) -> int:
         """How many bytes ``complete`` writes at most: the chunks under way, whose rows stay until then."""
-        agents = self.arrays[AGENTS]
+        agents = self.arrays[schema.AGENTS]
         rewritten = 2 * agents.length * agents.files.spec.dtype.itemsize if self._settled else 0
         return sum(array.tail_bytes for array in self.arrays.values()) + self._journal.size + rewritten
 
@@ -197,9 +176,9 @@ class GrowingDataset:
         self._settle()
         for array in self.arrays.values():
             array.complete()
-        replace_file(self.part / GROUP_KEY, GROUP, sync=False)
-        write_attributes(self.part, self.notes)
-        for leftover in self.part.rglob(f"*{NEW}"):
+        names.replace_file(self.part / GROUP_KEY, GROUP, sync=False)
+        schema.write_attributes(self.part, self.notes)
+        for leftover in self.part.rglob(f"*{names.NEW}"):
             leftover.unlink()
         self._write_manifest()
         sync_paths([*tree(self.part), self.part.parent])
@@ -212,7 +191,7 @@ class GrowingDataset:
         for array in self.arrays.values():
             files.update({path: (size, crc) for path, size, crc in array.files.measured()})
         entries = (Entry(path.relative_to(self.part).as_posix(), *sums) for path, sums in files.items())
-        write_manifest(self.part / MANIFEST, MADE_BY, sorted(entries), sync=False)
+        write_manifest(self.part / schema.MANIFEST, MADE_BY, sorted(entries), sync=False)
 
     def publish(self) -> None:
         """Give the complete dataset its name, in place of what has it, which goes.
@@ -246,7 +225,7 @@ def forget_tails(part: Path) -> None:
     Raises:
         OSError: as the file system has it.
     """
-    forget(*(tail for name in SPECS for _, tail in Files(part, name).tails()))
+    names.forget(*(tail for name in schema.SPECS for _, tail in Files(part, name).tails()))
 
 
 def publish(path: Path) -> None:
@@ -255,15 +234,15 @@ def publish(path: Path) -> None:
     Raises:
         OSError: as the file system has it; recovery ends it then.
     """
-    take_name(path)
-    (path / JOURNAL).unlink()
-    remove(old_path(path))
+    names.take_name(path)
+    (path / schema.JOURNAL).unlink()
+    names.remove(names.old_path(path))
     sync_paths([path, path.parent])
 
 
-def scene_row(first_frame: int, host: str, start_time_ns: int) -> Records:
+def scene_row(first_frame: int, host: str, start_time_ns: int) -> schema.Records:
     """The row of a scene, (1,), whose end is not known yet."""
-    row = np.zeros(1, SCENE)
+    row = np.zeros(1, schema.SCENE)
     row["frame_index_interval"], row["host"], row["start_time"] = first_frame, host, start_time_ns
     return row
 
@@ -275,9 +254,9 @@ def remove_part(part: Path) -> None:
         OSError: as the file system has it.
     """
     if part.is_dir() and not part.is_symlink():
-        journal = part / JOURNAL
-        forget_unfinished([each for each in part.iterdir() if each != journal], journal)
-    forget(part)
+        journal = part / schema.JOURNAL
+        names.forget_unfinished([each for each in part.iterdir() if each != journal], journal)
+    names.forget(part)
 
 
 def _begin(path: Path) -> Journal:
@@ -289,14 +268,14 @@ def _begin(path: Path) -> Journal:
         WriteError: another process is writing it.
         OSError: as the file system has it.
     """
-    part = part_path(path)
+    part = names.part_path(path)
     is_there = part.is_dir() and not part.is_symlink()
-    with closing(Journal(part / JOURNAL, JOURNAL_FORMAT)) if is_there else nullcontext():
+    with closing(Journal(part / schema.JOURNAL, JOURNAL_FORMAT)) if is_there else nullcontext():
         settle(path)
         remove_part(part)
     make_folder(path.parent)
     part.mkdir()
-    journal = Journal(part / JOURNAL, JOURNAL_FORMAT, exclusive=True)
+    journal = Journal(part / schema.JOURNAL, JOURNAL_FORMAT, exclusive=True)
     try:
         journal.begin()
         journal.sync()

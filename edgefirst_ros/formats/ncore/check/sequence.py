@@ -54,8 +54,7 @@ def check_sequence(folder: Path, official_python: Path | None, look: Look = EVER
         if look.user and not findings.counts["error"]:
             (root, *_) = roots.values()
             with reading(findings, sequence_id, f"what {look.user} asks"):
-                for point in points(Judged(instances, root["generic_meta_data"])):
-                    findings.judge(point)
+                findings.points += points(Judged(instances, root["generic_meta_data"]))
     if not findings.counts["error"]:
         run_official(folder / f"{sequence_id}.json", official_python, findings)
     return concluded("ncore", sequence_id, findings, counts)

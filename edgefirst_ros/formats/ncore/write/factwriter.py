@@ -20,15 +20,8 @@ from edgefirst_ros.formats.ncore.options import (
     NCoreOptions,
 )
 from edgefirst_ros.formats.ncore.poses import ASSUMED, BASES, node
+from edgefirst_ros.formats.ncore.prepare import parts
 from edgefirst_ros.formats.ncore.prepare.camera import camera_info_json
-from edgefirst_ros.formats.ncore.prepare.parts import (
-    ComponentEntry,
-    Cuboids,
-    FlatBoxes,
-    Json,
-    SeriesValue,
-    safe_name,
-)
 from edgefirst_ros.formats.ncore.prepare.scans import radar_info_meta
 from edgefirst_ros.formats.ncore.store.base import Instance
 from edgefirst_ros.formats.ncore.store.journal import FactJournal
@@ -63,7 +56,7 @@ class FactWriter:
         self._model = ""
         self._simulated = sequence.simulated
         self._seen_info: dict[str, CameraInfo] = {}
-        self._camera_info: dict[str, Json] = {}
+        self._camera_info: dict[str, parts.Json] = {}
         self._nodes: set[str] = set()
         self._series: dict[str, str] = {}
         self._origin: GeoPoint | None = None
@@ -167,19 +160,19 @@ class FactWriter:
         self._radar_infos[name] = info
         return self._record("radar_settings", [name, radar_info_meta(info)])
 
-    def instance(self, component: str, name: str, facts: Json) -> int:
+    def instance(self, component: str, name: str, facts: parts.Json) -> int:
         """What a new instance is."""
         return self._record("instance", {"component": component, "name": name, **facts})
 
-    def meta(self, instance: Instance, meta: Json) -> None:
+    def meta(self, instance: Instance, meta: parts.Json) -> None:
         """Metadata of an instance that were not known when it began."""
         self._record("meta", [*instance, meta])
 
-    def label(self, entry: ComponentEntry, topic: str) -> int:
+    def label(self, entry: parts.ComponentEntry, topic: str) -> int:
         """A label of a camera that has no picture yet."""
         return self._record(EARLY_LABEL, label_json(entry, topic))
 
-    def boxes2d(self, boxes: FlatBoxes) -> int:
+    def boxes2d(self, boxes: parts.FlatBoxes) -> int:
         """The 2-D boxes of one message."""
         value = [boxes.topic, boxes.frame_id, boxes.time_us, boxes.packed, boxes.masked]
         written = self._record("boxes2d", value)
@@ -223,11 +216,11 @@ class FactWriter:
         ])  # fmt: skip
         return True
 
-    def row(self, value: SeriesValue, topic: str) -> int:
+    def row(self, value: parts.SeriesValue, topic: str) -> int:
         """One message of a raw series, named after its topic."""
         written = 0
         if topic not in self._series:
-            prefix = safe_name(topic.strip("/")) or value.kind
+            prefix = parts.safe_name(topic.strip("/")) or value.kind
             while prefix in self._series.values():
                 prefix += "_"
             self._series[topic] = prefix
@@ -235,7 +228,7 @@ class FactWriter:
             written = self._record("series", [prefix, topic, value.kind, layout])
         return written + self._record("row", [self._series[topic], value.time_us, *value.values])
 
-    def cuboids(self, cuboids: Cuboids, topic: str) -> int:
+    def cuboids(self, cuboids: parts.Cuboids, topic: str) -> int:
         """The boxes of one message, which may have none: it looked all the same."""
         if not cuboids.observations:
             return self._record("nothing", cuboids.time_us)

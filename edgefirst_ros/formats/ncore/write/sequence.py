@@ -13,16 +13,7 @@ from edgefirst_ros.formats.ncore.finish.facts import Facts, Remarks
 from edgefirst_ros.formats.ncore.finish.labels import descriptor_of, snapped
 from edgefirst_ros.formats.ncore.finish.sequence import complete_sequence
 from edgefirst_ros.formats.ncore.options import SAME_SCAN_MS, NCoreOptions
-from edgefirst_ros.formats.ncore.prepare.parts import (
-    ComponentEntry,
-    Cube,
-    Cuboids,
-    FlatBoxes,
-    Json,
-    Part,
-    Prepared,
-    SeriesValue,
-)
+from edgefirst_ros.formats.ncore.prepare import parts
 from edgefirst_ros.formats.ncore.prepare.roles import is_stored
 from edgefirst_ros.formats.ncore.prepare.scans import META as RADAR_META
 from edgefirst_ros.formats.ncore.store.base import ADVICE, BOX_ARRAYS, REFERENCE, Instance
@@ -72,7 +63,7 @@ class SequenceWriter:
         self._kind = options.store
         self._names = names
         self._registered: dict[Instance, str] = {}
-        self._shared: dict[Instance, Json | None] = {}
+        self._shared: dict[Instance, parts.Json | None] = {}
         self._sizes: dict[str, tuple[int, int]] = {}
         self._masks = masks
         self._lidars = lidars
@@ -90,7 +81,7 @@ class SequenceWriter:
         self._held = HeldCubes(files)
         self._cubes = CubePairing(self._held, self._stores, round(SAME_SCAN_MS * 1000))
 
-    def write(self, prepared: Prepared) -> Written:
+    def write(self, prepared: parts.Prepared) -> Written:
         """Append every part of a measurement, or say why not."""
         size = self._fact_writer.mounted(prepared.time_us, prepared.mounted)
         size += self._fact_writer.calibration(prepared.calibration)
@@ -167,23 +158,23 @@ class SequenceWriter:
         self._stores.release()
         self.journal.close()
 
-    def _part(self, part: Part, prepared: Prepared) -> Outcome:
+    def _part(self, part: parts.Part, prepared: parts.Prepared) -> Outcome:
         if prepared.time_us < 0:
             return "time before 1970"
         match part:
-            case ComponentEntry():
+            case parts.ComponentEntry():
                 outcome = self._entry(part, prepared)
-            case Cube():
+            case parts.Cube():
                 outcome = self._cube(part, prepared)
-            case Cuboids():
+            case parts.Cuboids():
                 outcome = self._fact_writer.cuboids(part, prepared.topic)
-            case FlatBoxes():
+            case parts.FlatBoxes():
                 outcome = self._fact_writer.boxes2d(part)
-            case SeriesValue():
+            case parts.SeriesValue():
                 outcome = self._fact_writer.row(part, prepared.topic)
         return outcome
 
-    def _entry(self, entry: ComponentEntry, prepared: Prepared) -> Outcome:
+    def _entry(self, entry: parts.ComponentEntry, prepared: parts.Prepared) -> Outcome:
         topic = prepared.topic
         match entry.component:
             case "cameras":
@@ -202,7 +193,7 @@ class SequenceWriter:
                 outcome = _sum(written, self._append(entry, name, topic))
         return outcome
 
-    def _cube(self, cube: Cube, prepared: Prepared) -> Outcome:
+    def _cube(self, cube: parts.Cube, prepared: parts.Prepared) -> Outcome:
         radar = self._names.radar(cube.topic, cube.frame_id, cube=True)
         written = self._fact_writer.radar(radar, prepared.calibration.radar_info)
         if ("radars", radar) not in self._registered:
@@ -210,7 +201,7 @@ class SequenceWriter:
             written += self._register(("radars", radar), facts)
         return _sum(written, self._cubes.offer(radar, cube))
 
-    def _camera(self, entry: ComponentEntry, prepared: Prepared) -> Outcome:
+    def _camera(self, entry: parts.ComponentEntry, prepared: parts.Prepared) -> Outcome:
         name = self._names.sensor("cameras", prepared.topic, entry.frame_id, "camera")
         if name not in self._sizes:
             self._masks.check(name, entry.size or (0, 0))
@@ -220,7 +211,7 @@ class SequenceWriter:
         written = self._fact_writer.camera(name, prepared.calibration.camera_info)
         return _sum(written, self._append(entry, name, prepared.topic))
 
-    def _radar(self, entry: ComponentEntry, prepared: Prepared) -> Outcome:
+    def _radar(self, entry: parts.ComponentEntry, prepared: parts.Prepared) -> Outcome:
         topic = prepared.topic
         name = self._names.radar(topic, entry.frame_id)
         written = self._fact_writer.radar(name, prepared.calibration.radar_info)
@@ -230,7 +221,7 @@ class SequenceWriter:
             written += self._cubes.after_scan(name, entry.end_us)
         return _sum(written, outcome)
 
-    def _lidar(self, entry: ComponentEntry, topic: str) -> Outcome:
+    def _lidar(self, entry: parts.ComponentEntry, topic: str) -> Outcome:
         name = self._names.sensor("lidars", topic, entry.frame_id, "lidar")
         scaled = self._lidars.scaled(name, entry.intensity)
         outcome = self._append(entry, name, topic, records=[*entry.records, *scaled])
@@ -240,7 +231,7 @@ class SequenceWriter:
             self._fact_writer.meta(("lidars", name), meta)
         return outcome
 
-    def _label(self, entry: ComponentEntry, topic: str) -> Outcome:
+    def _label(self, entry: parts.ComponentEntry, topic: str) -> Outcome:
         cameras = self._names.same_frame("cameras", entry.camera_frame or "")
         times = {name: self._stores.times(("cameras", name)) for name in cameras}
         camera, ends = next(((name, found.ends) for name, found in times.items() if found), ("", None))
@@ -254,16 +245,16 @@ class SequenceWriter:
 
     def _append(
         self,
-        entry: ComponentEntry,
+        entry: parts.ComponentEntry,
         name: str,
         topic: str,
         *,
         records: Sequence[Record] | None = None,
         span_us: tuple[int, int] | None = None,
-        shared: Json | None = None,
+        shared: parts.Json | None = None,
     ) -> Outcome:
         instance = (entry.component, name)
-        facts: Json = {"topic": topic, "frame_id": entry.frame_id, "meta": entry.meta}
+        facts: parts.Json = {"topic": topic, "frame_id": entry.frame_id, "meta": entry.meta}
         if entry.size is not None:
             facts["size"] = entry.size
         shared = shared or entry.shared
@@ -277,7 +268,7 @@ class SequenceWriter:
         )
         return _sum(written, outcome)
 
-    def _register(self, instance: Instance, facts: Json) -> int:
+    def _register(self, instance: Instance, facts: parts.Json) -> int:
         """Record in the journal what an instance is, before its first entry; the bytes written."""
         if self._registered.get(instance) == facts["topic"]:
             return 0

@@ -6,7 +6,7 @@
   const colour = (name) => () => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
   const font = "11px system-ui, sans-serif";
   const ORDER = ["used", "unused", "dropped", "refused"];
-  const WORDS = { used: "used", unused: "not used", dropped: "dropped", refused: "refused" };
+  const WORDS = { used: "used", unused: "not used", dropped: "dropped", refused: "rejected" };
   const EVERY_S = [0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200];
 
   const sinceStart = (place) => {
@@ -140,5 +140,10 @@
     });
   }
   if (viewer) viewer.addEventListener("click", () => viewer.close());
+  // A name breaks between its parts, where it has to.
+  for (const name of document.querySelectorAll(".lane-name b, .share-name, td b")) {
+    const parts = name.textContent.split(/(?<=[/_])/);
+    name.replaceChildren(...parts.flatMap((part) => [part, document.createElement("wbr")]));
+  }
   document.documentElement.dataset.drawn = String(charts.length);
 })();

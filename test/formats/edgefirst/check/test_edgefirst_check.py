@@ -72,7 +72,7 @@ def test_what_the_writer_makes_is_sound(
     assert (found.ok, found.errors, found.warnings) == (True, 0, 0)
     assert found.counts["samples"] == found.counts["camera.jpeg"] == found.counts["radar.png"] == FRAMES
     assert found.counts["rows"] > FRAMES
-    assert found.text.startswith("OK: edgefirst/ds, 0 errors, 0 warnings; 6 samples, ")
+    assert found.text.startswith("OK: edgefirst/ds, 0 errors, 0 warnings, 6 samples, ")
     assert check(sound[version, container] / "ds.arrow").ok
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
@@ -18,8 +17,10 @@ import edgefirst_ros
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.formats.edgefirst.finish import labelled
 from edgefirst_ros.formats.edgefirst.prepare.annotations import annotate
+from edgefirst_ros.formats.edgefirst.scenes import EdgeFirstScenes
 from edgefirst_ros.formats.edgefirst.store.journal import Looked
 from edgefirst_ros.model.detection import Box, Detections, Mask
+from edgefirst_ros.model.errors import DatasetError
 from edgefirst_ros.model.sample import Calibration, EgoPose, Measurement, Role, Sample, SequenceInfo
 from edgefirst_ros.offline.convert import convert
 
@@ -71,19 +72,23 @@ def test_boxes_are_none_where_no_model_looked_and_empty_where_it_saw_nothing(sch
         assert len(only) == seen
         assert all(sample["boxes2d"] is not None for sample in only)
         assert len(edgefirst_ros.open(folder, labelled="masks")) == 0
-        assert report["labelled"] == seen
+        assert report["labelled"] == seen == len(EdgeFirstScenes(folder).labelled()), "whom sheets show"
         table = pl.read_parquet(folder / "quality.parquet")
         assert table["box2d_labelled"].sum() == seen
         assert not table["box3d_labelled"].any()
 
 
-def test_coco_leaves_out_what_nobody_looked_at_unless_it_is_asked_for(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["coco", "yolo", "hf"])
+def test_exports_leave_out_what_nobody_looked_at_unless_it_is_asked_for(tmp_path: Path, name: str) -> None:
     folder, _, report = drive("2025.01")
-    images = {}
+    export = getattr(edgefirst_ros, f"export_{name}")
     for wanted in (False, True):
-        files = edgefirst_ros.export_coco(folder, tmp_path / str(wanted), unlabelled=wanted)
-        images[wanted] = sum(len(json.loads(path.read_text())["images"]) for path in files)
-    assert images == {False: report["labelled"], True: report["samples"]}
+        made = export(folder, tmp_path / str(wanted), unlabelled=wanted)
+        pictures = list((tmp_path / str(wanted)).rglob("*.jpg"))
+        assert len(pictures) == sum(made.pictures.values()) == report["samples" if wanted else "labelled"]
+    with pytest.raises(DatasetError, match="no picture has labels"):
+        export(edgefirst_ros.open(folder, group="val").only("val", labelled="masks"), tmp_path / "none")
+    assert not (tmp_path / "none").exists()
 
 
 def test_a_dataset_that_does_not_tell_has_empty_boxes(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_what_is_written_is_sound(dataset: Path) -> None:
     assert found.findings == ()
     assert found.ok
     rows = "2 scenes, 6 frames, 12 agents, 6 traffic_light_faces"
-    assert found.text == f"OK: l5kit/ds, 0 errors, 0 warnings; {rows}"
+    assert found.text == f"OK: l5kit/ds, 0 errors, 0 warnings, {rows}"
 
 
 def test_a_drive_is_sound(tmp_path: Path) -> None:

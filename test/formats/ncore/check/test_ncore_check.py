@@ -268,13 +268,6 @@ def test_findings_of_one_kind_are_bounded() -> None:
     assert findings.counts["error"] == 1001
 
 
-def test_the_official_reader_is_a_note_where_it_cannot_run(tmp_path: Path) -> None:
-    folder = write(tmp_path, seconds=0.1)
-    (found,) = check(folder)
-    assert "nvidia-ncore is not installed here" in found.text
-    assert found.ok
-
-
 @pytest.mark.parametrize("program", ["no-such-python", "false"])
 def test_an_official_reader_that_was_asked_for_and_cannot_run_is_an_error(
     tmp_path: Path, program: str
