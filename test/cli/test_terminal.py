@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from edgefirst_ros.cli.report import _print_recording
 from edgefirst_ros.cli.shared import print_error
-from edgefirst_ros.cli.terminal import PlainConsole, TimeLeft, print_info, print_report
+from edgefirst_ros.cli.terminal import PlainConsole, TimeLeft, print_report
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.simulation import DriveOptions
@@ -35,7 +36,7 @@ def shown(width: int, *, report: dict[str, Any] | None = None, info: dict[str, A
     if report is not None:
         print_report(console, report, detail=2)
     if info is not None:
-        print_info(console, info)
+        _print_recording(console, info)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
@@ -95,7 +96,7 @@ def test_names_cannot_steer_the_terminal(made: tuple[dict[str, Any], dict[str, A
     for width in (60, 200):
         console = PlainConsole(file=io.StringIO(), width=width)
         print_report(console, report, detail=2)
-        print_info(console, info)
+        _print_recording(console, info)
         print_error(console, hostile)
         assert isinstance(console.file, io.StringIO)
         text = console.file.getvalue()
