@@ -605,8 +605,7 @@ class Settings(OptionsModel):
     @property
     def first_frame(self) -> int:
         """Number of the first reference frame of a sequence."""
-        own: list[OptionsModel] = [self.options(each) for each in self.chosen_formats]
-        return max(each.first_frame for each in own)
+        return max(each.first_frame(self.options(each)) for each in self.chosen_formats)
 
     @property
     def selects(self) -> bool:

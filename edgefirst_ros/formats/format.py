@@ -37,11 +37,6 @@ class OptionsModel(BaseModel):
 
     model_config = STRICT
 
-    @property
-    def first_frame(self) -> int:
-        """The least number that readers understand as that of a sequence's first frame."""
-        return 0
-
 
 Prepared = TypeVar("Prepared")
 Made = TypeVar("Made")
@@ -570,6 +565,10 @@ class Format(ABC, Generic[Options]):
             official_python: a Python with the format's official reader.
             look: how thoroughly, and whom to tell how far it is.
         """
+
+    def first_frame(self, options: Options) -> int:  # noqa: ARG002 - for formats that heed them
+        """The least number that readers understand as that of a sequence's first frame."""
+        return 0
 
     def unasked(self) -> str:
         """The official reader that ``check`` asks only with an interpreter that has it; empty without one."""

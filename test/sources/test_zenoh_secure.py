@@ -15,7 +15,7 @@ from zenoh_loopback import await_condition, free_endpoint, started
 
 from edgefirst_ros.cli.app import app
 from edgefirst_ros.model.errors import ConfigError
-from edgefirst_ros.sources.zenohlink import Outlet, is_put, load_zenoh_config, open_session, subscribe
+from edgefirst_ros.sources.zenohlink import Outlet, load_zenoh_config, open_session, subscribe
 
 SECRET = "s3cr3t-word"
 """In no output."""
@@ -77,7 +77,7 @@ def test_messages_come_through(keys: Path) -> None:
         open_session([endpoint], [], client(keys)) as theirs,
     ):
         seen: list[bytes] = []
-        subscribe(theirs, "a/b", lambda found: seen.append(bytes(found.payload)) if is_put(found) else None)
+        subscribe(theirs, "a/b", lambda found: seen.append(bytes(found.payload)))
         outlet = Outlet(ours, "a/b")
         await_condition("a subscriber", lambda: outlet.wanted)
         outlet.put("std_msgs/msg/String", b"hello")

@@ -39,6 +39,10 @@ class EdgeFirstFormat(Format[EdgeFirstOptions]):
 
         return EdgeFirstWriter(target.root, target.dataset, options, overwrite=target.overwrite)
 
+    def first_frame(self, options: EdgeFirstOptions) -> int:
+        """The vendor's client writes three digits, its validator wants no leading zeros: 100 suits both."""
+        return 100 if (options.schema_version, options.container) == ("2026.10", "folder") else 0
+
     def find(self, path: Path) -> list[Path]:
         """Folders with files of their own name; a table in a folder of another name is a dataset itself."""
         # Of a dataset whose table and archive are lost the manifest or the report is left.

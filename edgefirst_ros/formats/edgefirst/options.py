@@ -71,11 +71,6 @@ class EdgeFirstOptions(OptionsModel):
         "that reads the pictures asks for it.",
     )
 
-    @property
-    def first_frame(self) -> int:
-        """The vendor's client writes three digits, its validator wants no leading zeros: 100 suits both."""
-        return 100 if (self.schema_version, self.container) == ("2026.10", "folder") else 0
-
     @field_validator("schema_version", mode="before")
     @classmethod
     def _unquoted(cls, value: object) -> object:
