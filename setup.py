@@ -55,7 +55,7 @@ REQUIRES = [
     "gtsam>=4.3,<5",
     "pydantic>=2.10.1,<3",
     "pyyaml>=6,<7",
-    "typer>=0.15.4,<1",
+    "typer>=0.19.2,<1",
     "rich>=13,<16",
 ]
 EXTRAS = {
