@@ -35,9 +35,8 @@ GYRO, FORCE = 1.5e-4, 0.01
 """Least noise of rates, rad/s/√Hz, and forces, m/s²/√Hz: twice a MEMS sensor's own, for vibration."""
 VIBRATION, CALM_S = 2.0, 0.5
 """Noise is so much larger than the sensor's own, which is the least scatter of its samples over this time."""
-SCALE, SWAY_S = 0.05, 3.0
-"""A gyroscope is wrong by 3 % of what it measures: rad/s/√Hz for each rad/s of the mean over some seconds, as
-what sways to and fro takes its error back."""
+SCALE = 0.05
+"""A gyroscope is wrong by 3 % of what it measures, for seconds: rad/s/√Hz for each rad/s."""
 BLIND_TURN, BLIND_SWAY = 0.3, 0.02
 """Without a gyroscope: yaw rate, and roll and pitch rates, rad/s/√Hz: a car turns round in ten seconds."""
 BLIND_FORCE = 1.5
@@ -129,7 +128,6 @@ class Preintegrator:
         """The sensor's own noise of rates and forces so far."""
         self._parts = np.empty((0, 7))
         """Length, force and rate of the last half second's parts."""
-        self._turning = np.zeros(3)
 
     def segments(
         self, cuts_ns: Sequence[int], times_ns: Sequence[int], samples: Floats, gravity_m_s2: float
@@ -157,7 +155,7 @@ class Preintegrator:
         turned_force = force + 0.5 * dt[:, None] * np.cross(rate, force)
         quiet = self._quiet(owner, left_ns - cuts[owner], np.column_stack([dt, felt[:, 3:], felt[:, :3]]))
         lengths_s = np.diff(cuts) / 1e9
-        means = np.add.reduceat(np.hstack([force, rate]) * dt[:, None], starts) / lengths_s[:, None]
+        means = np.add.reduceat(force * dt[:, None], starts) / lengths_s[:, None]
         told = np.searchsorted(times, cuts[1:], "right") - 1
         until_s = (right_ns - cuts[owner]) / 1e9
         found = []
@@ -165,8 +163,8 @@ class Preintegrator:
             turns, feels = known[number].tolist()
             turning: tuple[float, ...] = (BLIND_SWAY, BLIND_SWAY, BLIND_TURN)
             if turns:
-                self._turning += (means[number, 3:] - self._turning) * min(1.0, lengths_s[number] / SWAY_S)
-                turning = tuple(float(f"{math.hypot(gyro, SCALE * each):.1e}") for each in self._turning)
+                fastest = np.abs(rate[start:end]).max(axis=0).tolist()
+                turning = tuple(float(f"{math.hypot(gyro, SCALE * each):.1e}") for each in fastest)
             pim = gtsam.PreintegratedImuMeasurements(
                 _parameters(gravity_m_s2, turning, push if feels else BLIND_FORCE)
             )
@@ -184,7 +182,7 @@ class Preintegrator:
                     np.array(rows).reshape(-1, 7),
                     turns_at,
                     rate[end - 1],
-                    means[number, :3],
+                    means[number],
                     turns,
                     feels,
                     bool(quiet[number]),

@@ -513,7 +513,7 @@ class Motion:
         except NO_OPTIMUM:
             self._give_up()
             return
-        self._astray |= self._receiver.astray
+        self._astray |= self._receiver.astray(rolls=self._rolls)
         self._direct(optimum, stop)
         self._receiver.tell(math.inf if stop == len(self._nodes) else self._nodes[stop - 1].time_ns)
         self._path.replace(*self._rows(optimum, self._nodes[:stop]))
@@ -529,20 +529,24 @@ class Motion:
 
     def _lateness(self, count: int) -> float:
         """By how many seconds fixes are late against the IMU: what costs least; 0 if nothing is sure."""
-        costs: list[float] = []
-        for late_s in LATE_S if count else ():
-            nodes = [replace(node) for node in self._nodes[: min(count, FEW)]]
-            for node in nodes:
-                if node.place is not None:
-                    ahead_m = node.place.position_m + late_s * node.velocity_m_s
-                    node.place = replace(node.place, position_m=ahead_m)
-            prior = rough(nodes[0], tilt_rad=0.02, heading_rad=0.1, place_m=20.0, known_bias=True)
-            costs.append(Optimum(nodes, prior, self._rolling or Rolling(None), rounds=2).cost)
+        if not count:
+            return 0.0
+        costs = [self._cost(late_s, min(count, FEW)) for late_s in LATE_S]
         if not 0 < sum(costs) < math.inf:
             return 0.0
-        bend, slope, first = np.polyfit(LATE_S, costs, 2).tolist()
+        bend, slope, _ = np.polyfit(LATE_S, costs, 2).tolist()
         best_s: float = -slope / (2 * bend)
-        return best_s if first + slope * best_s / 2 < SURELY * first else 0.0
+        return best_s if best_s > 0 and self._cost(best_s, min(count, FEW)) < SURELY * costs[0] else 0.0
+
+    def _cost(self, late_s: float, count: int) -> float:
+        """The cost of the first nodes, were their fixes so late."""
+        nodes = [replace(node) for node in self._nodes[:count]]
+        for node in nodes:
+            if node.place is not None:
+                ahead_m = node.place.position_m + late_s * node.velocity_m_s
+                node.place = replace(node.place, position_m=ahead_m)
+        prior = rough(nodes[0], tilt_rad=0.02, heading_rad=0.1, place_m=20.0, known_bias=True)
+        return Optimum(nodes, prior, self._rolling or Rolling(None), rounds=2).cost
 
     def _evident(self) -> int:
         """How many nodes show the receiver's slow error; 0 if all do not."""

@@ -159,15 +159,15 @@ class Receiver:
         found = ((self._outliers, refused), (self._restarts, again), (self._leapt_m, leapt))
         return [sentence for is_so, sentence in found if is_so]
 
-    @property
-    def astray(self) -> bool:
+    def astray(self, *, rolls: bool) -> bool:
         """Whether most fixes that a vehicle could have driven are far from the estimated way.
 
-        No receiver is so far off for long: reflections between houses shift fixes by less than 7 m.
+        No receiver is so far off for long: reflections between houses shift fixes by less than 7 m, and what
+        does not roll is not between houses.
         """
         may_be = [each for each in self._candidates if each.chosen and not each.repeats]
         refused = sum(not each.believed for each in may_be)
-        return float(self.white_m[0]) * self._wander > 7.0 or refused > 0.25 * len(may_be)
+        return float(self.white_m[0]) * self._wander > (7.0 if rolls else 3.0) or refused > 0.25 * len(may_be)
 
     def fixes_ns(self) -> list[int]:
         """Times of believed fixes that are not forgotten."""
