@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import sys
 import time
@@ -39,7 +38,7 @@ from edgefirst_ros.nodes.graph import RosGraph
 from edgefirst_ros.nodes.options import CAPTURE, CaptureOptions, output_faults
 from edgefirst_ros.nodes.preview import Preview
 from edgefirst_ros.nodes.publishing import BOND_TYPE, NO_BOND, Bond, StatusPublisher, latched
-from edgefirst_ros.nodes.receiving import allowed_bytes, granted_bytes, receive_buffer
+from edgefirst_ros.nodes.receiving import granted_bytes, receive_buffer
 from edgefirst_ros.nodes.subscriptions import Subscriptions
 
 EVERY_S = 1.0
@@ -81,8 +80,7 @@ class CaptureNode(running.WithoutEmptyLists, LifecycleNode):  # type: ignore[mis
         self._latched_session = ""
         """The newest session that received the latched messages."""
         self._throttle = LogThrottle()
-        middleware = rclpy.get_rmw_implementation_identifier()
-        self._receive_buffer = receive_buffer(middleware, granted_bytes(), allowed_bytes(), os.environ)
+        self._receive_buffer = receive_buffer(rclpy.get_rmw_implementation_identifier(), granted_bytes())
         self._status = StatusPublisher(self, socket.gethostname())
         # No rosbag2_interfaces/WriteSplitEvent, which holds one path and is not installed everywhere.
         self._splits = latched(self, DiagnosticStatus, "~/events/split", 10)

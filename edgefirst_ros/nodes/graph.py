@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -19,7 +18,8 @@ from edgefirst_ros.model.definitions import definition, short_name
 from edgefirst_ros.nodes.discovery import Offer
 
 _SEPARATOR = "=" * 80
-_BUILT_IN = re.compile(r"(bool|byte|char|float32|float64|u?int(8|16|32|64)|w?string)\b")
+_NESTED = re.compile(r"(\w+)/(\w+)")
+"""A message's type among the types of fields, which may be ``sequence<pkg/Type, 5>``."""
 
 
 class RosGraph:
@@ -33,10 +33,11 @@ class RosGraph:
         self._node = node
         self._classes: dict[str, Any] = {}
 
-    def topics(self) -> list[tuple[str, list[str]]]:
-        """Names and types of all topics."""
-        found: list[tuple[str, list[str]]] = self._node.get_topic_names_and_types()
-        return found
+    def published(self) -> dict[str, list[str]]:
+        """Types of all topics that have a publisher, but for previews."""
+        own = f"{self._node.get_fully_qualified_name()}/"
+        found = ((t, kinds) for t, kinds in self._node.get_topic_names_and_types() if not t.startswith(own))
+        return {t: k for t, k in found if "/preview/" not in t and self._node.count_publishers(t)}
 
     def publishers(self, topic: str) -> list[Any]:
         """Rclpy's TopicEndpointInfo of every publisher."""
@@ -52,16 +53,6 @@ class RosGraph:
         infos = self.publishers(topic)
         names = (f"{info.node_namespace.rstrip('/')}/{info.node_name}" for info in infos)
         return sorted(names), {info.topic_type for info in infos}
-
-    def is_own(self, topic: str) -> bool:
-        """Whether a topic is private to this node, as its previews are."""
-        return topic.startswith(f"{self._node.get_fully_qualified_name()}/")
-
-    def published(self, names: Iterable[str], *, patterns: bool) -> list[str]:
-        """Published topics whose name ends in one of ``names``, with ``patterns`` all; none is a preview."""
-        tails = tuple(f"/{name.strip('/')}" for name in names)
-        found = (t for t, _ in self.topics() if patterns or t.endswith(tails))
-        return [t for t in found if "/preview/" not in t and not self.is_own(t) and self.offers(t)]
 
     def offered_qos(self, topic: str) -> str:
         """The QoS of a topic's publishers as a recording stores it; empty if there is no publisher."""
@@ -113,8 +104,7 @@ def definition_of(kind: str) -> str:
         return definition(kind)
     found: dict[str, str] = {}
     waiting = [kind]
-    while waiting:
-        name = waiting.pop(0)
+    for name in waiting:
         if name in found:
             continue
         try:
@@ -125,10 +115,6 @@ def definition_of(kind: str) -> str:
         if not text:
             return ""
         found[name] = f"{_SEPARATOR}\nMSG: {short_name(name)}\n" * bool(found) + f"{text}\n"
-        fields = (line.partition("#")[0].split() for line in text.splitlines())
-        used = [
-            each[0].partition("[")[0] for each in fields if len(each) > 1 and not _BUILT_IN.match(each[0])
-        ]
-        full = (each if "/" in each else f"{name.partition('/')[0]}/{each}" for each in used)
-        waiting += [f"{each.partition('/')[0]}/msg/{each.rpartition('/')[2]}" for each in full]
+        used = _NESTED.findall(" ".join(get_message(name).get_fields_and_field_types().values()))
+        waiting += [f"{package}/msg/{each}" for package, each in used]
     return "".join(found.values())

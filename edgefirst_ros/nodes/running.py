@@ -5,7 +5,6 @@ A node's parameters: declared from pydantic models, and validated as a whole whe
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 import time
@@ -35,7 +34,6 @@ from edgefirst_ros.model.untrusted import visible
 from edgefirst_ros.nodes import parameters as files
 from edgefirst_ros.nodes.options import LIVE, NAMES, OTHERS, READ_ONLY, Usage
 from edgefirst_ros.nodes.parameters import QOS_OVERRIDE, ParameterSpec, converted, nest, specify
-from edgefirst_ros.nodes.receiving import allowed_bytes, start_failure_help
 from edgefirst_ros.pipeline.processes import keep_freed_memory
 
 USAGE = 2
@@ -75,9 +73,8 @@ def run(make: Callable[[], Any], usage: Usage, arguments: Sequence[str] | None) 
             except RuntimeError as error:
                 if "error creating node" not in str(error):
                     raise
-                middleware = rclpy.get_rmw_implementation_identifier()
-                why = start_failure_help(middleware, allowed_bytes(), os.environ)
-                sys.stderr.write(f"{usage.executable}: {visible(_without_source(error))}; {why}\n")
+                why = f"{visible(_without_source(error))}; the middleware says above what is wrong"
+                sys.stderr.write(f"{usage.executable}: {why}\n")
                 return USAGE
             executor = SingleThreadedExecutor()
             executor.add_node(node)

@@ -42,7 +42,7 @@ class Listener:
 
     def subscribe(self) -> None:
         """To what is there now; topics that cannot be used are noted with their type."""
-        for topic, kinds in self._graph.topics():
+        for topic, kinds in self._graph.published().items():
             is_ours = topic.startswith(self._root) or topic in SHARED
             offers = self._graph.offers(topic) if is_ours and topic not in self.look.topics else ()
             if not offers or len(self.look.topics) >= MOST_TOPICS:

@@ -10,12 +10,12 @@ import pytest
 from edgefirst_ros.config.model import Config, build_config
 from edgefirst_ros.config.topics import TopicMap
 from edgefirst_ros.nodes.discovery import (
+    Discovery,
     Offer,
     SubscriptionPlan,
     TopicMatch,
     WantedSubscription,
     choose_prefix,
-    plan_subscriptions,
 )
 
 VIDEO, CLOUD = "foxglove_msgs/msg/CompressedVideo", "sensor_msgs/msg/PointCloud2"
@@ -27,19 +27,18 @@ def look(
     graph: dict[str, Sequence[Offer]],
     config: Config | None = None,
     *,
-    prefix: str = "",
     namespace: str = "/",
     missing: Sequence[str] = (),
-    **more: Any,  # noqa: ANN401 - any argument of plan_subscriptions
+    **more: Any,  # noqa: ANN401 - any attribute of Discovery
 ) -> SubscriptionPlan:
-    return plan_subscriptions(
+    return Discovery(
         config or Config(),
-        prefix,
+        {topic: sorted({offer.type for offer in offers}) for topic, offers in graph.items()},
         namespace,
         offers=lambda topic: graph.get(topic, ()),
         installed=lambda kind: kind.partition("/")[0] not in missing,
         **{"unlisted": False, **more},
-    )
+    ).plan()
 
 
 def found(result: SubscriptionPlan, entry: str) -> TopicMatch:
@@ -76,7 +75,7 @@ def test_a_remapped_topic_is_no_devices_prefix() -> None:
 def test_two_devices_are_told_apart_by_the_user() -> None:
     prefix, problem = choose_prefix(Config(), ["/a/camera/h264", "/b/camera/h264"], "/")
     assert prefix == ""
-    assert "a, b" in problem
+    assert "'a', 'b'" in problem
     assert "parameter prefix" in problem
     config = build_config({"prefix": "/b/"})
     assert choose_prefix(config, ["/a/camera/h264", "/b/camera/h264"], "/") == ("b", "")
@@ -85,7 +84,6 @@ def test_two_devices_are_told_apart_by_the_user() -> None:
 def test_what_is_published_is_subscribed_to_under_its_plain_name() -> None:
     result = look(
         {"/rt/camera/h264": [Offer(VIDEO)], "/rt/lidar/points": [Offer(CLOUD)], "/other": [Offer(CLOUD)]},
-        prefix="rt",
     )
     assert result.subscriptions == {
         WantedSubscription("/rt/camera/h264", VIDEO, "/camera/h264"),
