@@ -22,13 +22,13 @@ from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.live.session import Finished
 from edgefirst_ros.live.status import LiveStatus
 from edgefirst_ros.model.errors import ConfigError, EdgeFirstError
+from edgefirst_ros.model.reasons import Severity
 from edgefirst_ros.model.sample import Sample
 from edgefirst_ros.nodes import running
 from edgefirst_ros.nodes.diagnostics import (
     UNKNOWN,
     CaptureView,
     Diagnostic,
-    Level,
     LogThrottle,
     diagnose,
     log,
@@ -143,7 +143,7 @@ class CaptureNode(running.WithoutEmptyLists, LifecycleNode):  # type: ignore[mis
         self._capture.other_topics = lambda: subscriptions.other_topics
         self._capture.publishers = lambda: subscriptions.several
         try:
-            log(self.get_logger(), Level.OK, self._start(self._capture))
+            log(self.get_logger(), Severity.NOTE, self._start(self._capture))
         except EdgeFirstError as error:
             subscriptions.close()
             self.report_problem(f"no session: {error}")
@@ -216,11 +216,11 @@ class CaptureNode(running.WithoutEmptyLists, LifecycleNode):  # type: ignore[mis
             self._published_splits += 1
             said = f"{split.closed.summary}; {split.opened} follows"
             self._splits.publish(
-                self._status.message(Diagnostic(Level.OK, "split", said, dict(split.values)))
+                self._status.message(Diagnostic(Severity.NOTE, "split", said, dict(split.values)))
             )
             self._log_finished(split.closed)
             text = f"session {split.opened} follows: {split.closed.report['ended']}"
-            log(self.get_logger(), Level.OK, text)
+            log(self.get_logger(), Severity.NOTE, text)
 
     def _finish(self, capture: LiveCapture) -> str:
         """Complete the session and log it; return a line on each since ``start``, and warnings."""
@@ -234,9 +234,13 @@ class CaptureNode(running.WithoutEmptyLists, LifecycleNode):  # type: ignore[mis
         return "; ".join(lines)
 
     def _log_finished(self, session: Finished) -> None:
-        log(self.get_logger(), Level.OK if session.report["samples"] else Level.WARN, session.summary)
+        log(
+            self.get_logger(),
+            Severity.NOTE if session.report["samples"] else Severity.WARNING,
+            session.summary,
+        )
         for warning in session.report["warnings"]:
-            log(self.get_logger(), Level.WARN, warning)
+            log(self.get_logger(), Severity.WARNING, warning)
 
     def _create_bond(self, period_s: float) -> None:
         """Create the bond that a lifecycle manager waits for, if its message type is installed."""
@@ -314,7 +318,7 @@ class CaptureNode(running.WithoutEmptyLists, LifecycleNode):  # type: ignore[mis
             getattr(self._capture, name)(what)
 
     def _change_over(self, why: str) -> None:
-        log(self.get_logger(), Level.WARN, f"{why}: another sequence begins")
+        log(self.get_logger(), Severity.WARNING, f"{why}: another sequence begins")
         self._pass("change_over", why)
 
     def _show(self, sample: Sample) -> None:
@@ -354,7 +358,7 @@ class CaptureNode(running.WithoutEmptyLists, LifecycleNode):  # type: ignore[mis
         view = CaptureView(*of, self._explicit, self._rated, self._problem)
         diagnostics = [*diagnose(view), *self._receive_buffer]
         self._status.publish(diagnostics)
-        hints = [(Level.OK, f"hint: {each.text}") for each in status.hints]
+        hints = [(Severity.NOTE, f"hint: {each.text}") for each in status.hints]
         new = [each for each in hints if each[1] not in self._logged_hints]
         self._logged_hints.update(text for _, text in new)
         for level, line in [*self._throttle.lines(diagnostics, working=bool(status.session)), *new]:

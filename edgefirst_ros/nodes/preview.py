@@ -23,9 +23,10 @@ from std_msgs.msg import Header
 from tf2_msgs.msg import TFMessage
 
 from edgefirst_ros.model.pointcloud import CODES, PointCloud
+from edgefirst_ros.model.reasons import Severity
 from edgefirst_ros.model.sample import Role, Sample
 from edgefirst_ros.model.transform import Transform, bare
-from edgefirst_ros.nodes.diagnostics import Level, log
+from edgefirst_ros.nodes.diagnostics import log
 from edgefirst_ros.nodes.publishing import latched
 
 CLOUDS: Mapping[str, tuple[Role, ...]] = {
@@ -74,7 +75,7 @@ class Preview:
                 continue
             except Exception as error:  # noqa: BLE001 - a preview that fails must not disturb the capture
                 if not has_complained:
-                    log(self._node.get_logger(), Level.WARN, f"cannot publish the preview: {error}")
+                    log(self._node.get_logger(), Severity.WARNING, f"cannot publish the preview: {error}")
                 has_complained = True
 
     def _publish(self, sample: Sample) -> None:

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from edgefirst_ros.model.reasons import Severity
 from edgefirst_ros.model.sample import RawMessage
-from edgefirst_ros.nodes.diagnostics import Diagnostic, Level
+from edgefirst_ros.nodes.diagnostics import Diagnostic
 
 MOST = 10_000
 """The most messages of a topic that are delivered at once; then timers run. No QoS history is longer."""
@@ -152,6 +153,6 @@ def receive_buffer(middleware: str, granted: int | None) -> list[Diagnostic]:
         return []
     got, wanted = f"{granted / 1e6:.1f} MB", f"{WANTED_BYTES / 1e6:.1f} MB"
     if granted >= WANTED_BYTES:
-        return [Diagnostic(Level.OK, NAME, got)]
+        return [Diagnostic(Severity.NOTE, NAME, got)]
     lost = f"{got}; bursts of large messages may be lost below {wanted}"
-    return [Diagnostic(Level.WARN, NAME, f"{lost}: {_CURES[middleware]}")]
+    return [Diagnostic(Severity.WARNING, NAME, f"{lost}: {_CURES[middleware]}")]

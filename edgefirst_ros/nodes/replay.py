@@ -15,7 +15,8 @@ from rclpy.node import Node
 
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.model.errors import ConfigError, EdgeFirstError
-from edgefirst_ros.nodes.diagnostics import Level, ReplayResult, log, progress_diagnostic, result_diagnostic
+from edgefirst_ros.model.reasons import Severity
+from edgefirst_ros.nodes.diagnostics import ReplayResult, log, progress_diagnostic, result_diagnostic
 from edgefirst_ros.nodes.options import REPLAY, ReplayOptions
 from edgefirst_ros.nodes.preview import Preview
 from edgefirst_ros.nodes.publishing import StatusPublisher
@@ -77,7 +78,7 @@ class ReplayNode(WithoutEmptyLists, Node):  # type: ignore[misc] # rclpy has no 
         output = Path(options.output).expanduser()
         is_given = any(name.startswith(("topics.", "reference", "prefix")) for name in self._settings.given)
         if suggestion := None if is_given else suggested(bags, config):
-            log(self.get_logger(), Level.OK, suggestion.note)
+            log(self.get_logger(), Severity.NOTE, suggestion.note)
             _, config = self._settings.build(suggestion.values)
         done = convert(
             bags,

@@ -10,15 +10,14 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial, wraps
 from typing import Any, Generic, TypeVar
 
 import rclpy
 from lifecycle_msgs.srv import ChangeState
 from pydantic import BaseModel, ValidationError
-from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor, SetParametersResult
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor, TimeoutException
+from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 from rclpy.node import Node
@@ -42,8 +41,8 @@ WAKE_S = 0.2
 """Longest wait of an idle executor: Python handles signals only when it wakes up."""
 RECEIVE_EVERY_S = 0.002
 """How often a node receives while messages arrive. Some middlewares give the time of this as receive time."""
-CALLBACKS_EVERY_S = 0.02
-"""How often the executor runs timers and services meanwhile; each time it prepares to wait for everything."""
+CALLBACK_EVERY_S = 0.02
+"""How often a timer or service runs meanwhile; each time the executor prepares to wait for everything."""
 
 
 def run(make: Callable[[], Any], usage: Usage, arguments: Sequence[str] | None) -> int:
@@ -97,28 +96,18 @@ def _spin(node: Any, executor: Any, stop: threading.Event) -> None:  # noqa: ANN
     while not stop.is_set() and not node.done:
         try:
             start_s = time.monotonic()
-            if not node.receive():
-                executor.spin_once(timeout_sec=WAKE_S)
-                continue
-            if start_s >= callbacks_due_s:
-                callbacks_due_s = start_s + CALLBACKS_EVERY_S
-                _run_callbacks(node, executor, stop)
-            time.sleep(max(0.0, start_s + RECEIVE_EVERY_S - time.monotonic()))
+            is_busy = node.receive()
+            if not is_busy or start_s >= callbacks_due_s:
+                callbacks_due_s = start_s + CALLBACK_EVERY_S
+                executor.spin_once(timeout_sec=0.0 if is_busy else WAKE_S)
+            if is_busy:
+                time.sleep(max(0.0, start_s + RECEIVE_EVERY_S - time.monotonic()))
         except ExternalShutdownException:
             return
         except Exception:  # noqa: BLE001 - one failing callback must not lose the session
             node.get_logger().fatal(f"a callback failed:\n{traceback.format_exc()}")
             node.exit_code = 1
             return
-
-
-def _run_callbacks(node: Any, executor: Any, stop: threading.Event) -> None:  # noqa: ANN401 - rclpy's, untyped
-    """Run the callbacks that are ready, without waiting for others."""
-    with suppress(TimeoutException):
-        while not stop.is_set() and not node.done:
-            task, _, _ = executor.wait_for_ready_callbacks(timeout_sec=0.0)
-            task()
-            task.result()  # raises what the callback raised
 
 
 Transition = Callable[[Any, LifecycleState], Any]
@@ -234,17 +223,11 @@ class NodeParameters(Generic[Options]):
                 return
             value = given
             node.undeclare_parameter(spec.name)
-        descriptor = _descriptor(spec)
-        if spec.limits is not None and isinstance(value, (int, float)):
-            low, high = spec.limits
-            if spec.kind == "integer" and low <= value <= high:
-                descriptor.integer_range = [IntegerRange(from_value=int(low), to_value=int(high), step=1)]
-            elif low <= value <= high:
-                limits = FloatingPointRange(from_value=float(low), to_value=float(high), step=0.0)
-                descriptor.floating_point_range = [limits]
         # rclpy takes an empty list for a byte array, so the type is declared first.
         kind = Parameter.Type[spec.kind.replace(" ", "_").upper()]
-        node.declare_parameter(spec.name, kind if value == [] else value, descriptor, ignore_override=True)
+        node.declare_parameter(
+            spec.name, kind if value == [] else value, _descriptor(spec), ignore_override=True
+        )
         if value == []:
             node.set_parameters([Parameter(spec.name, kind, [])])
 
@@ -276,7 +259,8 @@ class NodeParameters(Generic[Options]):
 
     def _on_set(self, changes: Sequence[Parameter]) -> SetParametersResult:
         ours = {p.name: p.value for p in changes if not p.name.startswith(OTHERS)}
-        fixed = ", ".join(name for name in ours if name not in LIVE)
+        names = (each.name for each in changes if not each.name.startswith(QOS_OVERRIDE))
+        fixed = ", ".join(name for name in names if name not in LIVE)
         if fixed and (reason := self._locked()):
             return SetParametersResult(successful=False, reason=f"{fixed}: {reason}")
         # Faults that other parameters already had are no reason to reject this change.

@@ -17,8 +17,9 @@ from rclpy.subscription import Subscription
 from edgefirst_ros.config.hints import ExistingTopic
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.config.topics import CONTEXT_ROLES, TF
+from edgefirst_ros.model.reasons import Severity
 from edgefirst_ros.model.sample import RawMessage
-from edgefirst_ros.nodes.diagnostics import Level, log
+from edgefirst_ros.nodes.diagnostics import log
 from edgefirst_ros.nodes.discovery import (
     DEPTH_SMALL,
     NO_PLAN,
@@ -140,7 +141,7 @@ class Subscriptions:
         self._check_clock()
         for each in matches:
             self._warn(each.topic, each.problem)
-            self._warn("", each.note, Level.OK)
+            self._warn("", each.note, Severity.NOTE)
             if each.fitting and any(held.topic == each.topic for held in self._held):
                 before, self._chosen[each.entry] = self._chosen.get(each.entry), each.topic
                 if before not in {None, each.topic}:
@@ -284,7 +285,7 @@ class Subscriptions:
         del self._inlets[subscription]
         self.node.destroy_subscription(subscription)
 
-    def _warn(self, topic: str, problem: str, level: Level = Level.WARN) -> None:
+    def _warn(self, topic: str, problem: str, level: Severity = Severity.WARNING) -> None:
         if problem and (topic, problem) not in self._logged:
             self._logged.add((topic, problem))
             log(self.node.get_logger(), level, f"{topic}: {problem}" if topic else problem)
