@@ -5,8 +5,8 @@ The nodes' log: lines of varying severity, and which changes in the diagnostics 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 from edgefirst_ros.config.model import MAIVIN_TOPICS, Config
@@ -26,7 +26,7 @@ class Diagnostic:
     level: Severity
     name: str
     message: str
-    values: Mapping[str, object] = field(default_factory=dict)
+    values: Mapping[str, object] | Sequence[tuple[str, object]] = ()
 
 
 UNKNOWN = -1
@@ -43,8 +43,7 @@ class CaptureView:
         previous: its status a second ago.
         plan: the subscriptions.
         config: the capture's configuration.
-        explicit: entries of the configuration's topics that were given as parameters.
-        rated: those that were given an expected rate.
+        given: names of the parameters that were given.
         problem: what went wrong outside of the capture; empty if nothing did.
     """
 
@@ -53,9 +52,12 @@ class CaptureView:
     previous: LiveStatus
     plan: SubscriptionPlan
     config: Config
-    explicit: frozenset[str] = frozenset()
-    rated: frozenset[str] = frozenset()
+    given: Collection[str] = ()
     problem: str = ""
+
+    def is_given(self, entry: str, option: str = "") -> bool:
+        """Whether somebody gave an option, or any one, of an entry of the configuration's topics."""
+        return any(name.startswith(f"topics.{entry}.{option}") for name in self.given)
 
 
 def diagnose(view: CaptureView) -> list[Diagnostic]:
@@ -76,7 +78,7 @@ def summarise(view: CaptureView) -> Diagnostic:
         hints = status.hints if found.code is Code.NO_REFERENCE else ()
         meant = [each.text for each in hints if each.severity is Severity.ERROR]
         level, message = found.severity, "; ".join((found.text, *meant[:1], message))
-    missing = (f.topic for f in view.plan.matches if not f.announced and f.entry in view.explicit)
+    missing = (f.topic for f in view.plan.matches if not f.announced and view.is_given(f.entry))
     values = {
         "state": view.state,
         "session": status.session or "none",
@@ -134,7 +136,7 @@ def _expected(view: CaptureView, found: TopicMatch, *, is_flowing: bool) -> Expe
     rule, default = view.config.topics[found.entry], MAIVIN_TOPICS.get(found.entry)
     # The device documents a rate; another topic of the entry's, or one with a rate of its own, has another.
     is_default = default is not None and rule.expected_hz == default.expected_hz
-    is_documented = is_default and found.entry not in view.rated
+    is_documented = is_default and not view.is_given(found.entry, "expected_hz")
     is_own = default is not None and rule.topic == default.topic
     # Another topic serves the same purpose that is of the same role, or also for the rig's poses.
     roles = EGO_ROLES if rule.role in EGO_ROLES else {rule.role}
@@ -144,7 +146,7 @@ def _expected(view: CaptureView, found: TopicMatch, *, is_flowing: bool) -> Expe
         rule.expected_hz if is_documented and is_own else 0.0,
         is_sent_once=not rule.expected_hz and (may_be_late or rule.role in CONTEXT_ROLES),
         required=rule.required,
-        is_named=found.entry in view.explicit,
+        is_named=view.is_given(found.entry),
         has_another=any(f.announced and view.config.topics[f.entry].role in roles for f in view.plan.matches),
         announced=found.announced,
         problem=found.problem,
@@ -261,12 +263,12 @@ HEARTBEAT = 60
 """The summary is logged after this many calls without any other line."""
 
 
-def log(logger: Any, level: Severity, text: str) -> None:  # noqa: ANN401 - rclpy's logger, untyped
-    """Log a line with the severity of a diagnostic level, and control characters in it escaped.
+def log(node: Any, level: Severity, text: str) -> None:  # noqa: ANN401 - rclpy's node, untyped
+    """Log a line with a severity, and control characters in it escaped.
 
     rclpy refuses a call site that changes its severity, so each severity has a call of its own.
     """
-    text = visible(text)
+    text, logger = visible(text), node.get_logger()
     if level == Severity.ERROR:
         logger.error(text)
     elif level == Severity.NOTE:

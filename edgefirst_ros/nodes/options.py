@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
+import sys
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -143,9 +143,11 @@ class Usage:
         Raises:
             SystemExit: with the exit code of the process.
         """
-        _, unknown = self._parser().parse_known_args(list(arguments))
-        if unknown:
-            self.refuse(f"{' '.join(unknown)}: unknown; parameters are given as --ros-args -p NAME:=VALUE")
+        if not {"-h", "--help"}.isdisjoint(arguments):
+            sys.stdout.write(self._help())
+            sys.exit(0)
+        if arguments:
+            self.refuse(f"{' '.join(arguments)}: unknown; parameters are given as --ros-args -p NAME:=VALUE")
 
     def refuse(self, why: str) -> NoReturn:
         """End the process because its arguments are invalid.
@@ -153,23 +155,19 @@ class Usage:
         Raises:
             SystemExit: with exit code 2.
         """
-        self._parser().error(visible(why))
+        sys.stderr.write(f"{self.executable}: error: {visible(why)}\n")
+        sys.exit(2)
 
-    def _parser(self) -> argparse.ArgumentParser:
+    def _help(self) -> str:
+        call = f"usage: ros2 run edgefirst_ros {self.executable} [--help] [--ros-args [-p NAME:=VALUE]..."
         head, _, more = (getdoc(self.options) or "").partition("\n\n")
-        own = ["the node's own parameters:"]
+        own = []
         for spec in specify(self.options):
             default = "" if spec.default in ("", []) else f", default {str(spec.default).lower()}"
             own.append(f"  {spec.name} ({spec.kind}{default})")
             own += textwrap.wrap(spec.description, WIDTH, initial_indent=INDENT, subsequent_indent=INDENT)
-        return argparse.ArgumentParser(
-            prog=f"ros2 run edgefirst_ros {self.executable}",
-            usage="%(prog)s [--help] [--ros-args [-p NAME:=VALUE]... [--params-file FILE] ...]",
-            description=head,
-            epilog="\n".join([*own, "", CONFIGURATION, "", more]),
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
+        lines = (f"{call} [--params-file FILE]...]", "", head, "", "the node's own parameters:", *own)
+        return "\n".join((*lines, "", CONFIGURATION, "", more, ""))
 
 
 CAPTURE = Usage("capture", CaptureOptions)

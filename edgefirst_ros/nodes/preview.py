@@ -75,7 +75,7 @@ class Preview:
                 continue
             except Exception as error:  # noqa: BLE001 - a preview that fails must not disturb the capture
                 if not has_complained:
-                    log(self._node.get_logger(), Severity.WARNING, f"cannot publish the preview: {error}")
+                    log(self._node, Severity.WARNING, f"cannot publish the preview: {error}")
                 has_complained = True
 
     def _publish(self, sample: Sample) -> None:

@@ -78,7 +78,7 @@ class ReplayNode(WithoutEmptyLists, Node):  # type: ignore[misc] # rclpy has no 
         output = Path(options.output).expanduser()
         is_given = any(name.startswith(("topics.", "reference", "prefix")) for name in self._settings.given)
         if suggestion := None if is_given else suggested(bags, config):
-            log(self.get_logger(), Severity.NOTE, suggestion.note)
+            log(self, Severity.NOTE, suggestion.note)
             _, config = self._settings.build(suggestion.values)
         done = convert(
             bags,
@@ -107,7 +107,7 @@ class ReplayNode(WithoutEmptyLists, Node):  # type: ignore[misc] # rclpy has no 
         diagnostic = result_diagnostic(result, self._position)
         self._status.publish([diagnostic])
         for line in (result.message, *result.lines):
-            log(self.get_logger(), diagnostic.level, line)
+            log(self, diagnostic.level, line)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -288,4 +288,4 @@ class Subscriptions:
     def _warn(self, topic: str, problem: str, level: Severity = Severity.WARNING) -> None:
         if problem and (topic, problem) not in self._logged:
             self._logged.add((topic, problem))
-            log(self.node.get_logger(), level, f"{topic}: {problem}" if topic else problem)
+            log(self.node, level, f"{topic}: {problem}" if topic else problem)

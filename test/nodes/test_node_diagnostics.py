@@ -65,11 +65,11 @@ def view(
     plan: SubscriptionPlan = PLAN,
     config: Config | None = None,
     state: str = "active",
-    explicit: frozenset[str] = frozenset(),
+    given: tuple[str, ...] = (),
     problem: str = "",
 ) -> CaptureView:
     return CaptureView(
-        state, status, previous or status, plan, config or Config(), explicit=explicit, problem=problem
+        state, status, previous or status, plan, config or Config(), given=given, problem=problem
     )
 
 
@@ -128,7 +128,7 @@ def test_a_rate_is_held_to_what_was_configured() -> None:
     plan = SubscriptionPlan("", frozenset(), (TopicMatch("imu", "/imu", announced=True, canonical="/imu"),))
     documented = entry(view(status=imu, plan=plan), "/imu")
     assert (documented.level, documented.message) == (Severity.NOTE, "140.0 Hz, documented 200")
-    asked = replace(view(status=imu, plan=plan), rated=frozenset({"imu"}))
+    asked = replace(view(status=imu, plan=plan), given=["topics.imu.expected_hz"])
     assert entry(asked, "/imu").message == "slow: 140.0 Hz, expected 200.0"
     elsewhere = build_config({"topics": {"imu": {"topic": "/imu/data"}}})
     assert entry(view(status=imu, plan=plan, config=elsewhere), "/imu").message == "140.0 Hz"
@@ -157,12 +157,12 @@ def test_topics_that_somebody_named_are_missed_and_others_are_not() -> None:
     absent = SubscriptionPlan("", frozenset(), (TopicMatch("gps", "/gps", announced=False),))
     names = [e.name for e in diagnose(view(plan=absent))]
     assert "/gps" not in names
-    asked = view(plan=absent, explicit=frozenset({"gps"}))
+    asked = view(plan=absent, given=("topics.gps.topic",))
     assert entry(asked, "/gps").message == "no publisher"
     assert entry(asked, "/gps").level is Severity.WARNING
     assert dict(summarise(asked).values)["not there"] == "/gps"
     optional = build_config({"topics": {"gps": {"required": "never"}}})
-    done_without = view(plan=absent, explicit=frozenset({"gps"}), config=optional)
+    done_without = view(plan=absent, given=("topics.gps.topic",), config=optional)
     assert entry(done_without, "/gps").level is Severity.NOTE
 
 

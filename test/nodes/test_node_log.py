@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -39,7 +40,8 @@ class Strict:
 )
 def test_severities_may_come_in_any_order(order: list[Severity]) -> None:
     logger = Strict()
+    node = SimpleNamespace(get_logger=lambda: logger)
     for level in order * 2:
-        log(logger, level, level.name)
+        log(node, level, level.name)
     names = {"NOTE": "info", "WARNING": "warning", "ERROR": "error"}
     assert logger.lines == [(names[level.name], level.name) for level in order * 2]
