@@ -34,10 +34,10 @@ from edgefirst_ros.nodes.diagnostics import (
     log,
 )
 from edgefirst_ros.nodes.discovery import NO_PLAN
-from edgefirst_ros.nodes.graph import RosGraph
+from edgefirst_ros.nodes.graph import message_class
 from edgefirst_ros.nodes.options import CAPTURE, CaptureOptions, output_faults
 from edgefirst_ros.nodes.preview import Preview
-from edgefirst_ros.nodes.publishing import BOND_TYPE, NO_BOND, Bond, StatusPublisher, latched
+from edgefirst_ros.nodes.publishing import BOND_TYPE, Bond, StatusPublisher, latched
 from edgefirst_ros.nodes.receiving import granted_bytes, receive_buffer
 from edgefirst_ros.nodes.subscriptions import Subscriptions
 
@@ -76,7 +76,7 @@ class CaptureNode(running.WithoutEmptyLists, LifecycleNode):  # type: ignore[mis
         self._published_splits = 0
         self._throttle = LogThrottle()
         self._receive_buffer = receive_buffer(rclpy.get_rmw_implementation_identifier(), granted_bytes())
-        self._status = StatusPublisher(self, socket.gethostname())
+        self._status = StatusPublisher(self)
         # No rosbag2_interfaces/WriteSplitEvent, which holds one path and is not installed everywhere.
         self._splits = latched(self, DiagnosticStatus, "~/events/split", 10)
         self._paused = latched(self, Bool, "~/is_paused")
@@ -121,7 +121,7 @@ class CaptureNode(running.WithoutEmptyLists, LifecycleNode):  # type: ignore[mis
             depth=self._options.depth,
             unlisted=self._options.unlisted,
             record=partial(self._pass, "record") if self._config.record else None,
-            replaced=self._change_over,
+            replaced=partial(self._pass, "change_over"),
         )
         plan = subscriptions.update()
         self._capture = LiveCapture(
@@ -144,7 +144,9 @@ class CaptureNode(running.WithoutEmptyLists, LifecycleNode):  # type: ignore[mis
             self.report_problem(f"no session: {error}")
             return TransitionCallbackReturn.FAILURE
         self._topics = subscriptions
-        self._create_bond(self._options.bond_heartbeat_period)
+        period_s = self._options.bond_heartbeat_period
+        if period_s and (status := message_class(BOND_TYPE)) is not None:
+            self._bond = Bond(self, status, period_s)
         self._phase, self._problem = "active", ""
         self._update_preview()
         return super().on_activate(state)
@@ -232,14 +234,6 @@ class CaptureNode(running.WithoutEmptyLists, LifecycleNode):  # type: ignore[mis
         if self._topics is not None:
             self._topics.resubscribe_latched()
 
-    def _create_bond(self, period_s: float) -> None:
-        """Create the bond that a lifecycle manager waits for, if its message type is installed."""
-        status = RosGraph(self).message_class(BOND_TYPE) if period_s else None
-        if status is not None:
-            self._bond = Bond(self, status, period_s)
-        elif period_s and "bond_heartbeat_period" in self._settings.given:
-            self.get_logger().warning(NO_BOND)
-
     def _release(self) -> None:
         if self._bond is not None:
             self._bond.close()
@@ -307,10 +301,6 @@ class CaptureNode(running.WithoutEmptyLists, LifecycleNode):  # type: ignore[mis
     def _pass(self, name: str, what: Any) -> None:  # noqa: ANN401 - of what the capture's method takes
         if self._capture is not None:
             getattr(self._capture, name)(what)
-
-    def _change_over(self, why: str) -> None:
-        log(self, Severity.WARNING, f"{why}: another sequence begins")
-        self._pass("change_over", why)
 
     def _show(self, sample: Sample) -> None:
         preview = self._preview

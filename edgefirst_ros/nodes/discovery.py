@@ -98,8 +98,6 @@ def expected_type(rule: TopicRule) -> str:
     name = rule.plain_names[0] if rule.plain_names else ""
     if rule.role in _PICTURES and name.endswith(("jpeg", "compressed", "compressedDepth")):
         return "sensor_msgs/msg/CompressedImage"
-    if rule.role is Role.CAMERA and name.endswith("ffmpeg"):
-        return "ffmpeg_image_transport_msgs/msg/FFMPEGPacket"
     if rule.role is Role.MODEL and name.endswith("boxes2d"):
         return "edgefirst_msgs/msg/Detect"
     return TYPES[rule.role][0]

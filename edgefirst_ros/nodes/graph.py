@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,26 +23,21 @@ _NESTED = re.compile(r"(\w+)/(\w+)")
 """A message's type among the types of fields, which may be ``sequence<pkg/Type, 5>``."""
 
 
+@dataclass(frozen=True, slots=True)
 class RosGraph:
-    """Queries the graph for a node.
+    """Queries the graph for a node."""
 
-    Args:
-        node: whose view of the graph this is.
-    """
-
-    def __init__(self, node: Node) -> None:
-        self._node = node
-        self._classes: dict[str, Any] = {}
+    node: Node
 
     def published(self) -> dict[str, list[str]]:
         """Types of all topics that have a publisher, but for previews."""
-        own = f"{self._node.get_fully_qualified_name()}/"
-        found = ((t, kinds) for t, kinds in self._node.get_topic_names_and_types() if not t.startswith(own))
-        return {t: k for t, k in found if "/preview/" not in t and self._node.count_publishers(t)}
+        own = f"{self.node.get_fully_qualified_name()}/"
+        found = ((t, kinds) for t, kinds in self.node.get_topic_names_and_types() if not t.startswith(own))
+        return {t: k for t, k in found if "/preview/" not in t and self.node.count_publishers(t)}
 
     def publishers(self, topic: str) -> list[Any]:
         """Rclpy's TopicEndpointInfo of every publisher."""
-        found: list[Any] = self._node.get_publishers_info_by_topic(topic)
+        found: list[Any] = self.node.get_publishers_info_by_topic(topic)
         return found
 
     def offers(self, topic: str) -> list[Offer]:
@@ -58,18 +54,13 @@ class RosGraph:
         """The QoS of a topic's publishers as a recording stores it; empty if there is no publisher."""
         return "\n".join(dict.fromkeys(_stored_qos(info.qos_profile) for info in self.publishers(topic)))
 
-    def message_class(self, kind: str) -> Any:  # noqa: ANN401 - a generated message class, or None
-        """The class of ``pkg/msg/Type``, None if its package is not installed."""
-        if kind not in self._classes:
-            try:
-                self._classes[kind] = get_message(kind)
-            except (ImportError, AttributeError, ValueError):
-                self._classes[kind] = None
-        return self._classes[kind]
 
-    def is_installed(self, kind: str) -> bool:
-        """Whether a message type is available on this machine."""
-        return self.message_class(kind) is not None
+@cache
+def message_class(kind: str) -> Any:  # noqa: ANN401 - a generated message class, or None
+    """The class of ``pkg/msg/Type``, None if its package is not installed."""
+    with suppress(ImportError, AttributeError, ValueError):
+        return get_message(kind)
+    return None
 
 
 def receiving_qos(depth: int, *, latched: bool, reliable: bool) -> QoSProfile:
@@ -115,6 +106,6 @@ def definition_of(kind: str) -> str:
         if not text:
             return ""
         found[name] = f"{_SEPARATOR}\nMSG: {short_name(name)}\n" * bool(found) + f"{text}\n"
-        used = _NESTED.findall(" ".join(get_message(name).get_fields_and_field_types().values()))
+        used = _NESTED.findall(" ".join(message_class(name).get_fields_and_field_types().values()))
         waiting += [f"{package}/msg/{each}" for package, each in used]
     return "".join(found.values())

@@ -77,8 +77,7 @@ def specify(model: type[BaseModel], names: Sequence[str] = ()) -> list[Parameter
                 yield from walk({"description": said["description"], **each}, known.get(key), (*path, key))
         else:
             inner = said.get("prefixItems", [said.get("items", {})])[0]
-            is_array = said.get("type") == "array"
-            yield _spec(path, said, resolved(inner) if is_array else said, default, " array" * is_array)
+            yield _spec(path, said, resolved(inner) if said.get("type") == "array" else said, default)
 
     return list(walk(schema, defaults, ()))
 
@@ -117,38 +116,13 @@ def converted(spec: ParameterSpec, value: object) -> Value | None:
 
 
 QOS_OVERRIDE = "qos_overrides."
-_OVERRIDE = re.compile(r"qos_overrides\./[^.]+\.subscription\.(reliability|durability|history|depth)")
-_QOS: Mapping[str, str] = {
-    "reliability": "reliable|best_effort|best_available|system_default",
-    "durability": "volatile|transient_local|best_available|system_default",
-    "history": "keep_last|keep_all|system_default",
-    "depth": "[1-9][0-9]*",
-}
-"""The policies that can be overridden for a subscription, and their values."""
-
-
-def qos_faults(given: Mapping[str, object]) -> Iterator[str]:
-    """What is wrong with parameters that override the quality of service of subscriptions.
-
-    rclpy ignores names that mean nothing, and refuses values when it subscribes, which costs the topic.
-    """
-    for name, value in sorted(given.items()):
-        found = _OVERRIDE.fullmatch(name)
-        if found is not None and not re.fullmatch(_QOS[found[1]], str(value)):
-            yield f"{name}: expected {_QOS[found[1]].replace('|', ' or ')}, found {value!r}"
-        elif found is None and ".publisher." not in name:
-            expected = f"{QOS_OVERRIDE}/FULL/TOPIC.subscription.POLICY, one of {', '.join(_QOS)}"
-            yield f"{name}: means nothing; expected {expected}"
 
 
 def _spec(
-    path: tuple[str, ...],
-    said: Mapping[str, Any],
-    each: Mapping[str, Any],
-    default: Value | None,
-    array: str,
+    path: tuple[str, ...], said: Mapping[str, Any], each: Mapping[str, Any], default: Value | None
 ) -> ParameterSpec:
     """Of what a schema says of a field, and of ``each`` of its values."""
+    array = "" if each is said else " array"
     kind: Any = _KINDS.get(each.get("type", ""), "string") + array
     choices = tuple(map(str, each.get("enum", [each["const"]] if "const" in each else ())))
     bounds = ", ".join(f"{word} {said[key]:g}" for key, word in _BOUNDS.items() if key in said)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,10 +20,6 @@ from edgefirst_ros.nodes.diagnostics import Diagnostic
 BOND_TOPIC, BOND_TYPE = "bond", "bond/msg/Status"
 BOND_TIMEOUT_S = 4.0
 """The default of nav2's nodes and managers."""
-NO_BOND = (
-    "no bond with a lifecycle manager: the package bond is not installed (apt install ros-$ROS_DISTRO-bond); "
-    "without it set bond_timeout: 0.0 in the manager"
-)
 
 
 def latched(node: Node, kind: type, topic: str, depth: int = 1) -> Any:  # noqa: ANN401 - rclpy's, untyped
@@ -36,7 +33,6 @@ class StatusPublisher:
     """``/diagnostics`` with every diagnostic, and the summary on the latched ``~/status``."""
 
     node: Node
-    hardware_id: str
 
     def __post_init__(self) -> None:
         self._name = self.node.get_fully_qualified_name().strip("/")
@@ -59,7 +55,7 @@ class StatusPublisher:
             level=bytes([diagnostic.level]),
             name=visible(f"{self._name}: {diagnostic.name}"),
             message=visible(diagnostic.message),
-            hardware_id=self.hardware_id,
+            hardware_id=socket.gethostname(),
             values=[KeyValue(key=visible(k), value=visible(str(v))) for k, v in pairs],
         )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import sys
 import threading
 import traceback
@@ -40,7 +39,7 @@ class ReplayNode(WithoutEmptyLists, Node):  # type: ignore[misc] # rclpy has no 
         self._preview: Preview | None = None
         self._worker: threading.Thread | None = None
         self._settings = NodeParameters(self, ReplayOptions, lambda: "cannot change while it is running")
-        self._status = StatusPublisher(self, socket.gethostname())
+        self._status = StatusPublisher(self)
         try:
             options, config = self._settings.build()
         except ConfigError as error:

@@ -188,7 +188,6 @@ class NodeParameters(Generic[Options]):
         own = specify(options)
         self._own = {spec.name for spec in own}
         given = sorted(node.get_parameters_by_prefix(""))
-        self._qos = [name for name in given if name.startswith(QOS_OVERRIDE)]
         foreign = [name for name in given if name in NAMES - self._own]
         for name in foreign:
             node.undeclare_parameter(name)
@@ -208,7 +207,6 @@ class NodeParameters(Generic[Options]):
             ConfigError: lists every fault.
         """
         faults, options, config = self._validate(self._values(), suggested or {})
-        faults += files.qos_faults({name: self._node.get_parameter(name).value for name in self._qos})
         if faults or options is None or config is None:
             raise ConfigError(faults)
         return options, config

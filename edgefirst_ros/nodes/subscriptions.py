@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.node import Node
-from rclpy.qos import QoSCompatibility, QoSPolicyKind, qos_check_compatible
+from rclpy.qos import QoSPolicyKind
 from rclpy.qos_overriding_options import QoSOverridingOptions
 from rclpy.subscription import Subscription
 
@@ -27,7 +27,7 @@ from edgefirst_ros.nodes.discovery import (
     SubscriptionPlan,
     WantedSubscription,
 )
-from edgefirst_ros.nodes.graph import RosGraph, definition_of, receiving_qos
+from edgefirst_ros.nodes.graph import RosGraph, definition_of, message_class, receiving_qos
 from edgefirst_ros.nodes.receiving import Inlet, ReceiveClock, Taken, deliver_arrived
 from edgefirst_ros.sources.session import is_usable
 
@@ -125,7 +125,7 @@ class Subscriptions:
             published,
             node.get_namespace(),
             graph.offers,
-            graph.is_installed,
+            lambda kind: message_class(kind) is not None,
             node.resolve_topic_name,
             self.unlisted,
             self._is_recorded,
@@ -133,22 +133,21 @@ class Subscriptions:
             self.plan,
         ).plan()
         self._follow(plan.subscriptions)
-        matches = tuple(replace(m, problem=m.problem or self._incompatible(m.topic)) for m in plan.matches)
-        self.plan = replace(plan, matches=matches)
+        self.plan = plan
         self.other_topics = self._find_other_topics(published)
         self.several = self._find_several()
         self._warn("", plan.problem)
         self._check_clock()
-        for each in matches:
+        for each in plan.matches:
             self._warn(each.topic, each.problem)
             self._warn("", each.note, Severity.NOTE)
             if each.fitting and any(held.topic == each.topic for held in self._held):
                 before, self._chosen[each.entry] = self._chosen.get(each.entry), each.topic
                 if before not in {None, each.topic}:
-                    self.replaced(f"topics.{each.entry} takes {each.topic} now, as {before} is gone")
+                    why = f"topics.{each.entry} takes {each.topic} now, as {before} is gone"
+                    self._warn("", why)
+                    self.replaced(why)
         for wanted in self._held if self.record is not None else ():
-            if not wanted.is_used:
-                self._warn(wanted.topic, self._incompatible(wanted.topic))
             if wanted.canonical not in self.offered and (qos := graph.offered_qos(wanted.topic)):
                 self.offered[wanted.canonical] = qos
         return self.plan
@@ -167,7 +166,7 @@ class Subscriptions:
         self._clock.release(0)
 
     def _is_recorded(self, name: str, kind: str) -> bool:
-        return self.record is not None and is_usable(name, kind) and self._graph.is_installed(kind)
+        return self.record is not None and is_usable(name, kind) and message_class(kind) is not None
 
     def _follow(self, wanted: frozenset[WantedSubscription]) -> None:
         """Have the subscriptions that are wanted, and no others."""
@@ -211,19 +210,6 @@ class Subscriptions:
             for kind in published.get(topic, ())
         ]
 
-    def _incompatible(self, topic: str) -> str:
-        """Which publisher's messages the QoS of our subscriptions keeps away; empty if none's."""
-        asked = [held.qos_profile for wanted, held in self._held.items() if wanted.topic == topic]
-        for info in self._graph.publishers(topic) if asked else ():
-            reasons = [qos_check_compatible(info.qos_profile, qos) for qos in asked]
-            if all(compatibility == QoSCompatibility.ERROR for compatibility, _ in reasons):
-                why = reasons[0][1].removeprefix("ERROR: ").strip().rstrip(";")
-                return (
-                    f"nothing is received from {info.node_name}, which offers less than "
-                    f"qos_overrides.{topic}.subscription asks for ({why}): ask for less there"
-                )
-        return ""
-
     def _check_clock(self) -> None:
         """Warn if ``/clock`` does not begin; once it has, deliver what waited for it."""
         simulated_ns = self.simulated_ns()
@@ -249,22 +235,22 @@ class Subscriptions:
                 message = RawMessage(topic, kind, data, *times, 0, definition, checksummed=True)
                 self._clock.deliver(message, put)
 
-        message_class = self._graph.message_class(kind)
+        made_of = message_class(kind)
         subscription = node.create_subscription(
-            message_class,
+            made_of,
             wanted.topic,
             on_message,
             qos,
             callback_group=self._group,
             raw=True,
             qos_overriding_options=QoSOverridingOptions(overridden),
-            # Its own warning says that nothing is received, though the other subscription may receive it.
-            event_callbacks=SubscriptionEventCallbacks(use_default_callbacks=False),
+            # It warns of a publisher that offers less, from which another subscription may receive.
+            event_callbacks=SubscriptionEventCallbacks(use_default_callbacks=not wanted.latched),
         )
 
         def take() -> Taken | None:
             with subscription.handle:  # so that it is not destroyed meanwhile
-                taken: Taken | None = subscription.handle.take_message(message_class, True)
+                taken: Taken | None = subscription.handle.take_message(made_of, True)
                 return taken
 
         self._inlets[subscription] = Inlet(take, on_message)
