@@ -35,7 +35,7 @@ from edgefirst_ros.nodes.diagnostics import (
 )
 from edgefirst_ros.nodes.discovery import NO_PLAN
 from edgefirst_ros.nodes.graph import message_class
-from edgefirst_ros.nodes.options import CAPTURE, CaptureOptions, output_faults
+from edgefirst_ros.nodes.options import CaptureOptions, output_faults
 from edgefirst_ros.nodes.preview import Preview
 from edgefirst_ros.nodes.publishing import BOND_TYPE, Bond, StatusPublisher, latched
 from edgefirst_ros.nodes.receiving import granted_bytes, receive_buffer
@@ -118,7 +118,6 @@ class CaptureNode(running.WithoutEmptyLists, LifecycleNode):  # type: ignore[mis
             self._config,
             partial(self._pass, "put"),
             simulated_ns=self._simulated_ns,
-            depth=self._options.depth,
             unlisted=self._options.unlisted,
             record=partial(self._pass, "record") if self._config.record else None,
             replaced=partial(self._pass, "change_over"),
@@ -356,7 +355,7 @@ class CaptureNode(running.WithoutEmptyLists, LifecycleNode):  # type: ignore[mis
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point of the executable."""
-    return running.run(CaptureNode, CAPTURE, arguments)
+    return running.run(CaptureNode, "capture", CaptureOptions, arguments)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.nodes.diagnostics import Diagnostic
 
 MOST = 10_000
-"""The most messages of a topic that are delivered at once; then timers run. No QoS history is longer."""
+"""The most messages of a topic that are delivered at once; then timers run. Few QoS histories are longer."""
 
 Taken = tuple[bytes, Mapping[str, int]]
 """A message's bytes, and what the middleware says about it (rclpy's message info)."""

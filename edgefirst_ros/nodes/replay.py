@@ -16,7 +16,7 @@ from edgefirst_ros.config.model import Config
 from edgefirst_ros.model.errors import ConfigError, EdgeFirstError
 from edgefirst_ros.model.reasons import Severity
 from edgefirst_ros.nodes.diagnostics import ReplayResult, log, progress_diagnostic, result_diagnostic
-from edgefirst_ros.nodes.options import REPLAY, ReplayOptions
+from edgefirst_ros.nodes.options import ReplayOptions
 from edgefirst_ros.nodes.preview import Preview
 from edgefirst_ros.nodes.publishing import StatusPublisher
 from edgefirst_ros.nodes.running import NodeParameters, WithoutEmptyLists, run
@@ -111,7 +111,7 @@ class ReplayNode(WithoutEmptyLists, Node):  # type: ignore[misc] # rclpy has no 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point of the executable."""
-    return run(ReplayNode, REPLAY, arguments)
+    return run(ReplayNode, "replay", ReplayOptions, arguments)
 
 
 if __name__ == "__main__":

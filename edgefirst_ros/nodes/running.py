@@ -31,7 +31,7 @@ from edgefirst_ros.live.signals import finishing
 from edgefirst_ros.model.errors import ConfigError, EdgeFirstError, option_names, sentences, unknown_parameter
 from edgefirst_ros.model.untrusted import visible
 from edgefirst_ros.nodes import parameters as files
-from edgefirst_ros.nodes.options import LIVE, NAMES, OTHERS, READ_ONLY, Usage
+from edgefirst_ros.nodes.options import LIVE, NAMES, OTHERS, READ_ONLY, check_arguments, refuse
 from edgefirst_ros.nodes.parameters import QOS_OVERRIDE, ParameterSpec, converted, nest, specify
 from edgefirst_ros.pipeline.processes import keep_freed_memory
 
@@ -45,7 +45,7 @@ CALLBACK_EVERY_S = 0.02
 """How often a timer or service runs meanwhile; each time the executor prepares to wait for everything."""
 
 
-def run(make: Callable[[], Any], usage: Usage, arguments: Sequence[str] | None) -> int:
+def run(make: Callable[[], Any], name: str, options: type[BaseModel], arguments: Sequence[str] | None) -> int:
     """Create a node, spin it until it is done or a signal asks it to finish, and return its exit code.
 
     Besides what rclpy's have, the node has ``done`` and ``exit_code``, ``receive``, which takes messages that
@@ -56,14 +56,14 @@ def run(make: Callable[[], Any], usage: Usage, arguments: Sequence[str] | None) 
     given = sys.argv if arguments is None else arguments
     try:
         # First, because rcl's own message about a broken file names a line of its source code.
-        files.check_parameter_files(given, usage.executable)
-        usage.check(remove_ros_args(given)[1:])
+        files.check_parameter_files(given, name)
+        check_arguments(name, options, remove_ros_args(given)[1:])
         rclpy.init(args=arguments, signal_handler_options=SignalHandlerOptions.NO)
     except ConfigError as error:
-        sys.stderr.write("".join(f"{usage.executable}: {visible(fault)}\n" for fault in error.faults))
+        sys.stderr.write("".join(f"{name}: {visible(fault)}\n" for fault in error.faults))
         return USAGE
     except RuntimeError as error:
-        usage.refuse(_without_source(error))
+        refuse(name, _without_source(error))
     stop = threading.Event()
     try:
         with finishing(stop, lambda text: print(text, file=sys.stderr)):  # noqa: T201 - nothing else is safe
@@ -73,7 +73,7 @@ def run(make: Callable[[], Any], usage: Usage, arguments: Sequence[str] | None) 
                 if "error creating node" not in str(error):
                     raise
                 why = f"{visible(_without_source(error))}; the middleware says above what is wrong"
-                sys.stderr.write(f"{usage.executable}: {why}\n")
+                sys.stderr.write(f"{name}: {why}\n")
                 return USAGE
             executor = SingleThreadedExecutor()
             executor.add_node(node)

@@ -64,7 +64,6 @@ class Subscriptions:
         config: the capture's configuration.
         put: receives every message; must not block.
         simulated_ns: returns the time on ``/clock``, 0 before the first, None if time is not simulated.
-        depth: QoS history depth; 0: as each topic needs.
         unlisted: subscribe to the device's topics before they are announced.
         record: receives messages of other topics of usable types; None: do not record them.
         replaced: called with a sentence when an entry takes another topic in place of one that is gone.
@@ -78,7 +77,6 @@ class Subscriptions:
     config: Config
     put: Callable[[RawMessage], None]
     simulated_ns: Callable[[], int | None]
-    depth: int
     unlisted: bool
     record: Callable[[RawMessage], None] | None = None
     replaced: Callable[[str], None] = lambda _: None
@@ -221,7 +219,7 @@ class Subscriptions:
 
     def _subscribe(self, wanted: WantedSubscription) -> Subscription:
         node, topic, kind = self.node, wanted.canonical, wanted.type
-        qos = receiving_qos(self.depth or wanted.depth, latched=wanted.latched, reliable=wanted.reliable)
+        qos = receiving_qos(wanted.depth, latched=wanted.latched, reliable=wanted.reliable)
         # Only policies that are overridden: declaring the others would fix today's defaults as parameters.
         override = f"qos_overrides.{wanted.topic}.subscription"
         overridden = [each for each in _POLICIES if node.has_parameter(f"{override}.{each.name.lower()}")]
