@@ -72,9 +72,7 @@ def run(make: Callable[[], Any], name: str, options: type[BaseModel], arguments:
             except RuntimeError as error:
                 if "error creating node" not in str(error):
                     raise
-                why = f"{visible(_without_source(error))}; the middleware says above what is wrong"
-                sys.stderr.write(f"{name}: {why}\n")
-                return USAGE
+                refuse(name, f"{_without_source(error)}; the middleware says above what is wrong")
             executor = SingleThreadedExecutor()
             executor.add_node(node)
             _spin(node, executor, stop)

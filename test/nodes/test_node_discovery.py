@@ -182,3 +182,61 @@ def test_two_entries_of_one_topic_make_one_subscription() -> None:
         {"topics": {"lidar_points": {"topic": "/points"}, "radar_targets": {"topic": "/points"}}}
     )
     assert len(look({"/points": [Offer(CLOUD)]}, config).subscriptions) == 1
+
+
+def test_one_of_several_topics_is_taken_once_two_looks_agree_and_kept() -> None:
+    config = build_config({"topics": {"lidar_points": {"topic": ".*/scan b/points a/points"}}})
+    one = {"/x/scan": [Offer(CLOUD)]}
+    several = {**one, "/b/points": [Offer(CLOUD)], "/a/points": [Offer("std_msgs/msg/String")]}
+
+    def taken(graph: dict[str, Sequence[Offer]], **more: Any) -> tuple[list[str], str]:  # noqa: ANN401
+        result = look(graph, config, **more)
+        match = found(result, "lidar_points")
+        return [each.topic for each in result.subscriptions], f"{match.topic}, {match.note}"
+
+    first, second = look(one, config), look(several, config)
+    assert taken(one) == ([], "/x/scan, ")
+    assert taken(several, before=first)[0] == []
+    topics, note = taken(several, before=second)
+    assert topics == ["/x/scan"]
+    assert note.startswith("/x/scan, topics.lidar_points takes /x/scan, which is named first; it fits /")
+    held = look({"/b/points": [Offer(CLOUD)]}, config, before=look({"/b/points": [Offer(CLOUD)]}, config))
+    topics, note = taken(several, held=held.subscriptions)
+    assert topics == ["/b/points"]
+    assert "takes /b/points, which was there before; it fits" in note
+    assert taken(one, held=held.subscriptions, before=first)[0] == ["/x/scan"]
+    assert taken({}, held=held.subscriptions)[0] == ["/b/points"]
+
+
+def test_names_of_a_generation_that_mixes_the_prefix_rt_are_found_in_a_namespace() -> None:
+    graph = {"/car/rt/camera/h264": [Offer(VIDEO)], "/car/imu": [Offer(IMU)], "/imu": [Offer(IMU)]}
+    result = look(graph, namespace="/car")
+    assert {(each.topic, each.canonical) for each in result.subscriptions} == {
+        ("/car/rt/camera/h264", "/camera/h264"),
+        ("/car/imu", "/imu"),
+    }
+
+
+def test_a_topic_that_another_entry_takes_is_not_missed() -> None:
+    config = build_config(
+        {"topics": {"lidar_points": {"topic": "/points"}, "top": {**LIDAR, "topic": "/points"}}}
+    )
+    result = look({"/points": [Offer(CLOUD)]}, config)
+    assert found(result, "lidar_points").announced
+    assert found(result, "top").announced
+
+
+def test_other_topics_of_the_device_are_for_the_recording_alone() -> None:
+    best_effort, latched = Offer("std_msgs/msg/String"), Offer("std_msgs/msg/String", True, True)
+    graph = {
+        "/rt/camera/h264": [Offer(VIDEO)],
+        "/rt/a": [latched, best_effort],
+        "/rt/b": [latched],
+        "/c": [latched],
+    }
+    plan = look(graph, recorded=lambda _, kind: kind.endswith("String"))
+    unused = {each for each in plan.subscriptions if not each.is_used}
+    assert unused == {
+        WantedSubscription("/rt/a", "std_msgs/msg/String", "/a", is_used=False),
+        WantedSubscription("/rt/b", "std_msgs/msg/String", "/b", True, True, is_used=False),
+    }
