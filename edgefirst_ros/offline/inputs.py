@@ -5,7 +5,7 @@ Units of work for many recordings: drives with their files, found without readin
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -196,11 +196,12 @@ def _open(path: Location) -> Recording | errors.EdgeFirstError:
         recording = open_recording(path)
         if recording.topics():
             return recording
+        # What is damaged is known when all is read.
+        deque(recording.messages(), maxlen=0)
     except (errors.RecordingError, errors.RecordingNotFound) as error:
         return error
-    return errors.RecordingError(
-        f"{path}: holds no topic ({recording.size:,} bytes); the recorder ended before its first data"
-    )
+    why = recording.faults[0].text if recording.faults else "the recorder ended before its first data"
+    return errors.RecordingError(f"{path}: holds no topic ({recording.size:,} bytes): {why}")
 
 
 def nothing_between(drive: RecordedDrive) -> errors.RecordingError:
