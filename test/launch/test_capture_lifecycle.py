@@ -77,6 +77,9 @@ def test_services_begin_split_and_end_sessions(graph: Graph, tmp_path: Path, rec
     told = {value.key: value.value for value in events[0].values}
     assert (told["closed"], told["opened"], told["reason"]) == (first, status()["session"], "split")
     assert int(told["samples"]) >= 5
+    paths = [Path(value.value) for value in events[0].values if value.key == "path"]
+    assert len(paths) > 1
+    assert all(path.exists() for path in paths)
     line = f"session {first} is complete: {told['samples']} samples"
     graph.wait("the line in the log", lambda: line in node.text)
     assert player.join() == 0
@@ -159,6 +162,8 @@ def test_what_cannot_change_live_is_refused_with_the_reason(graph: Graph, tmp_pa
     done, reason = graph.set("pictures", "jpeg50")
     assert not done
     assert reason == "pictures: cannot change while the node is active; deactivate it first"
+    # No message would come until /clock does.
+    assert graph.set("use_sim_time", True)[1].startswith("use_sim_time: cannot change while the node is")
     done, reason = graph.set("autostart", True)
     assert not done
     assert "read-only" in reason
