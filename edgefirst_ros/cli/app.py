@@ -71,18 +71,12 @@ def _sentence(error: Any) -> str:  # noqa: ANN401 - typer's own click
         return said[:1].lower() + said[1:]
     if type(error).__name__ == "MissingParameter":
         return f"missing {parameter.param_type_name} {typed(parameter, short=True)}"
-    return f"{max(parameter.opts, key=len)}: {_wrong_value(error)}"
+    said, cause = str(error.message), error.__cause__
+    if hasattr(cause, "errors"):  # pydantic's, of newer versions of typer
+        from edgefirst_ros.model.errors import fault_text
 
-
-def _wrong_value(error: Any) -> str:  # noqa: ANN401 - typer's own click
-    """What was expected and found, from what pydantic tells newer versions of typer; else in their words."""
-    from pydantic import ValidationError
-
-    from edgefirst_ros.model.errors import fault_text
-
-    if isinstance(error.__cause__, ValidationError):
-        return fault_text(error.__cause__.errors()[0]).removeprefix("Value error, ")
-    return str(error.message)
+        said = fault_text(cause.errors()[0]).removeprefix("Value error, ")
+    return f"{max(parameter.opts, key=len)}: {said}"
 
 
 def _hint(error: Any, ctx: Any) -> str:  # noqa: ANN401 - typer's own click

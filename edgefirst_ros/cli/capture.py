@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -27,12 +26,13 @@ from edgefirst_ros.live.signals import pausing
 from edgefirst_ros.model.errors import TransportError
 
 if TYPE_CHECKING:
+    import zenoh
+
     from edgefirst_ros.config.model import Config
     from edgefirst_ros.live.capture import LiveCapture
     from edgefirst_ros.live.session import Finished
     from edgefirst_ros.live.status import LiveStatus
     from edgefirst_ros.sources.suggest import Suggestion
-    from edgefirst_ros.sources.zenoh import ZenohSource
 
 Made = tuple[Sequence[Path], str]
 """Pages, and what to say about them."""
@@ -112,15 +112,15 @@ def capture(**given: Any) -> None:  # noqa: ANN401 - the options
     with out.guarded("use another --name"):
         run, notes, chosen = _Capture(of, out), list[str](), options.chosen(given)
         config = make_config(of.config_file, chosen, notes=notes)
-        for note in notes:
-            out.note(note)
+        out.note(*notes)
         # Topics have no prefix here, so a configured one only names the device.
         of.namespace, chosen["prefix"] = of.namespace or config.prefix or "", ""
         with out.interruptible(run.stop, "stopping, what was received is written"):
-            found = run.once(config.model_copy(update={"prefix": ""}))
+            may_suggest = not (of.config_file or of.namespace)
+            found = run.once(config.model_copy(update={"prefix": ""}), may_suggest=may_suggest)
             if found is not None:
                 out.note(found.note)
-                run.once(make_config(None, chosen, recorded=found.values), is_suggested=True)
+                run.once(make_config(None, chosen, recorded=found.values), may_suggest=False)
                 if run.finished:
                     found.keep(run.output, run.finished[0].name)
         code = run.end()
@@ -136,17 +136,15 @@ class _Capture:
     def __init__(self, of: SimpleNamespace, out: Out) -> None:
         self.of, self.out, self.output = of, out, Path(of.output)
         self.stop, self.finished = threading.Event(), list["Finished"]()
-        self.are_pages_made = True
+        self.taking: LiveCapture | None = None
+        self.is_connected, self.are_pages_made = False, True
         self._begun_s, self._said = time.monotonic(), set[str]()
-        self._taking: LiveCapture | None = None
         self._pages = Pages(self._make_pages, self._tell)
 
-    def once(self, config: Config, *, is_suggested: bool = False) -> Suggestion | None:
+    def once(self, config: Config, *, may_suggest: bool) -> Suggestion | None:
         """Capture with one configuration; another one if what comes has other names, which it would take."""
         from edgefirst_ros.formats.datasets import RECORDINGS
         from edgefirst_ros.live.capture import LiveCapture
-        from edgefirst_ros.offline.inputs import suggestion_of
-        from edgefirst_ros.sources.zenoh import ZenohSource, overhear
         from edgefirst_ros.sources.zenohlink import linked
 
         of, output = self.of, self.output
@@ -154,51 +152,52 @@ class _Capture:
         new = [folder for folder in (*inner, output, *output.parents) if not folder.exists()]
         host = of.namespace if of.namespace.strip("/") not in {"", "rt"} else _host_of(of.connect or ())
         page_bytes = PAGE_BYTES * (not of.no_report)
-        taking = LiveCapture(config, output, host, beside_bytes=page_bytes, before=self._taking)
-        self._taking, suggest = taking, None
+        self.taking = LiveCapture(config, output, host, beside_bytes=page_bytes, before=self.taking)
         with linked(of.connect or [], of.listen or [], of.zenoh_config) as link:
-            record = taking.record if config.record else None
-            source = partial(ZenohSource, link, config, taking.put, namespace=of.namespace, record=record)
-            if not (is_suggested or of.config_file or of.namespace):
-
-                def suggest() -> Suggestion | None:
-                    return suggestion_of(overhear(link, LISTEN_S), config)
-
             try:
-                found = self._run(taking, source, suggest)
+                found = self._run(self.taking, link, config, may_suggest=may_suggest)
             except BaseException:
-                taking.abort()
+                self.taking.abort()
                 self._pages.close(0.0)
                 raise
-        if not self.finished:
-            _discard(taking.finished[0], output, new)
+        if not self.finished:  # nothing came: neither files stay nor folders that were made for them
+            paths = self.taking.finished[0].paths
+            for path in (*(each.parent for each in paths if each.parent.parent.parent == output), *paths):
+                shutil.rmtree(path, ignore_errors=True)
+                path.unlink(missing_ok=True)
+            for folder in new:
+                with suppress(OSError):  # it holds something else
+                    folder.rmdir()
         return found
 
     def _run(
-        self,
-        taking: LiveCapture,
-        connect: Callable[[], ZenohSource],
-        suggest: Callable[[], Suggestion | None] | None,
+        self, taking: LiveCapture, link: zenoh.Session, config: Config, *, may_suggest: bool
     ) -> Suggestion | None:
         """Capture from connection to finished output, which is of no use if there was no connection."""
         from edgefirst_ros.cli.liveview import LiveView
         from edgefirst_ros.live.capture import STOPPED
+        from edgefirst_ros.offline.inputs import suggestion_of
+        from edgefirst_ros.sources.zenoh import ZenohSource, overhear
 
-        of, is_connected, told = self.of, False, 0
+        of, told, record = self.of, 0, taking.record if config.record else None
         taking.start(of.name, sequence=of.session, paused=of.start_paused)
         view = LiveView(self.out.err, quiet=self.out.quiet)
-        with pausing(taking.pause, taking.resume), connect() as source, view:
+        source = ZenohSource(link, config, taking.put, namespace=of.namespace, record=record)
+        with pausing(taking.pause, taking.resume), source, view:
             taking.other_topics = source.other_topics.found
             while taking.running and not self.stop.wait(VIEW_EVERY_S):
                 status = taking.status()
                 source.other_topics.watch(status.silent, status.elapsed_s)
-                is_connected = is_connected or source.connections > 0
+                self.is_connected |= source.connections > 0
                 self._complain(status)
-                if suggest is not None and is_connected and status.elapsed_s > SUGGEST_AFTER_S:
-                    if "camera" in taking.status().silent and (found := suggest()) is not None:
+                if may_suggest and self.is_connected and status.elapsed_s > SUGGEST_AFTER_S:
+                    may_suggest = False
+                    found = (
+                        suggestion_of(overhear(link, LISTEN_S), config) if "camera" in status.silent else None
+                    )
+                    if found is not None:
                         taking.stop(STOP_S)
                         return found
-                    suggest = None
                 view.update(status, source.connections, source.notes)
                 for split in taking.splits[told:]:
                     self._pages.add(split.closed)
@@ -207,11 +206,11 @@ class _Capture:
                 if of.duration is not None and time.monotonic() >= self._begun_s + of.duration:
                     break
             asked_s = time.monotonic()
-            is_connected = is_connected or source.connections > 0
+            self.is_connected |= source.connections > 0
         finished = taking.stop(STOP_S)
         self._complain(taking.status())
         first, *more = [each.report for each in finished]
-        if is_connected or more or first["totals"]["received"] or first["ended"] != STOPPED:
+        if self.is_connected or more or first["totals"]["received"] or first["ended"] != STOPPED:
             self.finished = finished
             for session in finished[told:]:
                 self._pages.add(session)
@@ -239,12 +238,8 @@ class _Capture:
 
         if not self.finished:
             self._refuse_unconnected()
-        if self.stop.is_set():
-            self.out.note("stopped by you, what was received is written")
-        for done in self.finished if len(self.finished) > 1 else ():
-            self.out.note(done.summary, "session")
         reports = [done.report for done in self.finished]
-        is_lost = self._taking is not None and self._taking.lost
+        is_lost = self.taking is not None and self.taking.lost
         if is_lost or any(each.get("recording", {}).get("failure") for each in reports):
             return EXIT_USAGE  # said when it was noticed
         if reports[-1]["ended"] != STOPPED:
@@ -270,31 +265,18 @@ class _Capture:
         (pages, fault), report, err = made, finished.report, self.out.err
         paths, ended = [*finished.paths, *pages], str(report["ended"])
         if fault:
-            self.out.note(fault, "note" if fault == LEFT else "warning")
+            self.out.note(fault, label="note" if fault == LEFT else "warning")
         with suppress(OSError):
             self.out.result({**report, "paths": [f"{path}" for path in paths]})
             if self.out.as_json:
                 return
             print_report(err, report, detail=self.of.detail, paths=paths)
-            if ended.startswith(SPLIT):
-                print_row(err, "note", f"ended by a {ended}, a new session followed")
-            elif ended != STOPPED:
+            if ended != STOPPED and not ended.startswith(SPLIT):
                 print_row(err, "warning", f"ended because {ended}")
             if not report["topics"]:
                 print_row(err, "warning", "nothing was received, is the device on, and --zenoh its address?")
             if report["silent"] and not self.out.quiet:
                 print_row(err, "note", f"nothing was received for {roles_text(report['silent'])}")
-
-
-def _discard(empty: Finished, output: Path, new: Sequence[Path]) -> None:
-    """Remove what a session without any sample left, and the folders that were made for it."""
-    own = {path.parent for path in empty.paths if path.parent.parent.parent == output}
-    for path in (*own, *empty.paths):
-        shutil.rmtree(path, ignore_errors=True)
-        path.unlink(missing_ok=True)
-    for folder in new:
-        with suppress(OSError):  # it holds something else
-            folder.rmdir()
 
 
 def _host_of(endpoints: Sequence[str]) -> str:

@@ -81,16 +81,14 @@ def _convert(
 
     notes, stop, folder, view = list[str](), threading.Event(), Path(of.output), _View(out)
     config, suggestion = configured(recordings, of.config_file, chosen, notes)
-    unusable = {} if suggestion is None else suggestion.unusable
+    known: dict[str, Any] = {"excerpt": excerpt, "stop": stop, "on_progress": view.update}
+    known["unusable"] = {} if suggestion is None else suggestion.unusable
     if of.dry_run:
         from edgefirst_ros.offline.forecast import forecast
 
-        for note in notes:
-            out.note(note)
+        out.note(*notes)
         with out.interruptible(stop, "stopping, what was read is shown"), view:
-            found = forecast(
-                recordings, config, excerpt=excerpt, unusable=unusable, stop=stop, on_progress=view.update
-            )
+            found = forecast(recordings, config, **known)
         out.result(found)
         if not of.as_json:
             print_forecast(make_console(stderr=False), found)
@@ -98,18 +96,8 @@ def _convert(
         return EXIT_INTERRUPTED if stop.is_set() else EXIT_POOR if is_poor else 0
     with out.interruptible(stop):
         with view:
-            done = run_convert(
-                recordings,
-                folder,
-                config,
-                excerpt=excerpt,
-                dataset=of.name,
-                overwrite=of.overwrite,
-                stop=stop,
-                on_progress=view.update,
-                notes=notes,
-                unusable=unusable,
-            )
+            more = {"dataset": of.name, "overwrite": of.overwrite, "notes": notes}
+            done = run_convert(recordings, folder, config, **known, **more)
         paths = [*done.paths, *([] if of.no_report else out.page_beside(done.paths))]
         if suggestion is not None:
             paths.append(suggestion.keep(folder, str(done.report["dataset"])))

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from edgefirst_ros.cli import options
-from edgefirst_ros.cli.options import known, opt
+from edgefirst_ros.cli.options import opt
 from edgefirst_ros.cli.shared import EXIT_POOR, EXIT_USAGE, Out
 from edgefirst_ros.cli.terminal import Progress, several
 from edgefirst_ros.formats.registry import FORMATS
@@ -33,7 +33,8 @@ def recover(
 
       edgefirst-ros recover out
     """
-    out, outputs = _opened(as_json=as_json), []
+    out, outputs = Out(as_json=as_json), []
+    out.note(*FORMATS.faults)
     with out.guarded():
         from edgefirst_ros.formats.datasets import recover as run_recovery
         from edgefirst_ros.report.runs import without_page
@@ -81,7 +82,8 @@ def check(
 
       edgefirst-ros check out/ncore --for nurec
     """
-    out, results = _opened(as_json=as_json), []
+    out, results = Out(as_json=as_json), []
+    out.note(*FORMATS.faults)
     with out.guarded():
         from edgefirst_ros.formats.datasets import check as run_checks
         from edgefirst_ros.formats.format import Look
@@ -122,14 +124,6 @@ class _Passed:
         self._view(self._done, self._total)
 
 
-def _opened(*, as_json: bool) -> Out:
-    """Where to print, once it is said which formats cannot be used."""
-    out = Out(as_json=as_json)
-    for fault in FORMATS.faults:
-        out.tell("note", fault)
-    return out
-
-
 def select(
     source: Annotated[Path, opt("SOURCE", "A folder of datasets, or a catalogue (.parquet).")],
     *,
@@ -159,15 +153,8 @@ def select(
         out.result({**done._asdict(), "path": f"{done.path}"}, f"{done.path}\n  {counts}")
 
 
-LAYOUTS = ("coco", "yolo", "hf")
-"""Whose tools read what is exported."""
-
-
 def export(
-    layout: Annotated[
-        str,
-        opt("coco|yolo|hf", "COCO, Ultralytics' YOLO, or Hugging Face's datasets.", callback=known(LAYOUTS)),
-    ],
+    layout: Annotated[str, opt("coco|yolo|hf", "COCO, Ultralytics' YOLO, or Hugging Face's datasets.")],
     sources: Annotated[list[str], opt("SOURCE...", "Datasets, folders above them, or URLs.")],
     *,
     output: Annotated[Path, opt("--output -o FOLDER", "A new or empty folder.")],
@@ -197,4 +184,4 @@ def export(
         groups = {group: {"pictures": n, "boxes": boxes[group]} for group, n in pictures.items()}
         out.result({"files": [f"{file}" for file in files], "groups": groups}, *(f"{file}" for file in files))
         for group, counts in groups.items():
-            out.note(f"{group}: {', '.join(several(n, what) for what, n in counts.items())}", "")
+            out.note(f"{group}: {', '.join(several(n, what) for what, n in counts.items())}", label="")

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import asdict
-from pathlib import Path
+from importlib.metadata import version
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -15,27 +15,9 @@ from edgefirst_ros.cli.terminal import Progress, clock, print_line
 from edgefirst_ros.model.errors import ConfigError
 
 if TYPE_CHECKING:
-    from edgefirst_ros.fleet.plan import Plan, Settings
+    from edgefirst_ros.fleet.plan import Plan
     from edgefirst_ros.fleet.run import Event, Outcome
     from edgefirst_ros.sources.recording import Excerpt
-
-
-def fleet_settings(
-    file: Path | None, chosen: dict[str, Any], excerpt: Excerpt | None, *, page: bool, notes: list[str]
-) -> Settings:
-    """What ``make_config`` makes a configuration of, to be sent to workers; ``notes`` as there.
-
-    Raises:
-        ConfigError: with one sentence for every fault.
-    """
-    from importlib.metadata import version
-
-    from edgefirst_ros.config.files import load_values
-    from edgefirst_ros.fleet.plan import Settings
-
-    make_config(file, chosen, notes=notes)
-    values = None if file is None else load_values(file)
-    return Settings(values, chosen, version("edgefirst_ros"), excerpt, page)
 
 
 def convert_fleet(
@@ -49,16 +31,19 @@ def convert_fleet(
         OutputBusy: another run is converting to the output.
         OSError: the storage of the output does not answer.
     """
+    from edgefirst_ros.config.files import load_values
     from edgefirst_ros.fleet.engines import open_engine
     from edgefirst_ros.fleet.output import open_output
     from edgefirst_ros.fleet.page import put_report
-    from edgefirst_ros.fleet.plan import make_plan
+    from edgefirst_ros.fleet.plan import Settings, make_plan
     from edgefirst_ros.fleet.run import Run
 
     if of.name:
         raise ConfigError(["--name is for one dataset, and each drive's is named after it"])
     to, stop, notes = open_output(of.output), threading.Event(), list[str]()
-    settings = fleet_settings(of.config_file, chosen, excerpt, page=not of.no_report, notes=notes)
+    config = make_config(of.config_file, chosen, notes=notes)
+    values = None if of.config_file is None else load_values(of.config_file)
+    settings = Settings(values, chosen, version("edgefirst_ros"), excerpt, not of.no_report)
     with ExitStack() as stack:
         if not of.dry_run:
             stack.enter_context(to.hold(stop.set))
@@ -75,8 +60,8 @@ def convert_fleet(
                 print_line(out.err, line)
             return 0
         jobs = None if of.jobs is None else min(of.jobs, max(1, len(plan.work)))
-        workers, name = settings.config().workers, of.engine or "local"
-        with closing(open_engine(name, of.address, jobs, of.memory_gb, workers)) as engine:
+        engine = open_engine(of.engine or "local", of.address, jobs, of.memory_gb, config.workers)
+        with closing(engine):
             _begin(out, plan, f"by {engine.text}", notes)
             with _View(out, plan) as view, out.interruptible(stop, "stopping, what is complete stays"):
                 outcome = Run(plan, settings, to, engine, of.fail_fast, stop, view.end_drive).convert()
@@ -104,8 +89,7 @@ def _begin(out: Out, plan: Plan, engine: str, notes: list[str]) -> None:
     counts = ", ".join(f"{len(each):,} {what}" for what, each in parts.items() if each)
     if not out.quiet:
         print_line(out.err, f"{counts}: {len(plan.work):,} to convert, {engine}")
-    for note in notes:
-        out.note(note)
+    out.note(*notes)
 
 
 class _View(Progress):

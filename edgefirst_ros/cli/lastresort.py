@@ -14,7 +14,7 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from edgefirst_ros.model.untrusted import displayed, visible
 
@@ -32,11 +32,10 @@ _ended: list[int] = []
 
 
 def watch_threads() -> None:
-    """Have errors in other threads, and those that Python can only ignore, told in one line, too."""
+    """Have errors in other threads told in one line, too."""
     atexit.register(_leave)  # before all others, so it comes last
     if not os.environ.get(DEBUG):
         threading.excepthook = _in_thread
-        sys.unraisablehook = _unraisable
 
 
 def settle(code: str | int | None, arguments: list[str]) -> str | int | None:
@@ -106,12 +105,6 @@ def _in_thread(found: threading.ExceptHookArgs) -> None:
     if found.exc_value is not None and not isinstance(found.exc_value, SystemExit):
         name = found.thread.name if found.thread is not None else "?"
         _of_threads.append(_told(found.exc_value, f" (in its thread {name})"))
-
-
-def _unraisable(found: Any) -> None:  # noqa: ANN401 - sys.UnraisableHookArgs, which only stubs have
-    # A pipe that nobody reads any more, and what is torn down at the end, are no faults.
-    if found.exc_value is not None and not isinstance(found.exc_value, BrokenPipeError):
-        _told(found.exc_value, " (which could go on)")
 
 
 def print_faults_as_json(faults: Sequence[str]) -> None:

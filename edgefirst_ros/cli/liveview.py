@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Self
 
 from rich.console import Console, Group
@@ -29,21 +30,16 @@ class LiveView:
         """What was said: each text, or what a text with changing numbers is about."""
         self._waiting, self._line_s, self._is_connected = "", time.monotonic(), False
         self._before: LiveStatus | None = None
-        self._live = None
-        if console.is_terminal and not quiet:
-            self._live = Live(console=console, auto_refresh=False, transient=True)
+        self._live = Live(console=console, auto_refresh=False, transient=True)
 
     def __enter__(self) -> Self:
-        if self._live is not None:
+        if self._console.is_terminal and not self._quiet:
             self._live.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        try:
-            if self._live is not None:
-                self._live.stop()
-        except OSError:
-            self._quiet = True
+        with suppress(OSError):
+            self._live.stop()
 
     def update(self, status: LiveStatus, connections: int, notes: Sequence[str]) -> None:
         """Show a new status; called a few times a second."""
@@ -71,7 +67,7 @@ class LiveView:
             print_line(self._console, said[key])
 
     def _show(self, status: LiveStatus, connections: int) -> None:
-        if self._live is not None:
+        if self._live.is_started:
             self._live.update(_panel(status, connections), refresh=True)
         elif time.monotonic() - self._line_s >= LINE_EVERY_S or bool(connections) != self._is_connected:
             self._line_s, self._is_connected = time.monotonic(), bool(connections)
@@ -87,10 +83,7 @@ def line(status: LiveStatus, connections: int) -> str:
     rates = ", ".join(
         f"{topic.strip('/')} {row['rate_hz']:g}" for topic, row in status.topics.items() if row["rate_hz"]
     )
-    counts = f"{status.received:,} messages received, {status.dropped:,} dropped"
-    shed = f", shed {status.shed_text} samples" if status.shed else ""
-    lost = f"{status.lost_upstream:,} lost upstream, Hz: {rates or 'nothing is received'}"
-    return f"{clock(status.elapsed_s)}: {_head(status, connections)}, {counts}{shed}, {lost}"
+    return f"{_head(status, connections)}, Hz: {rates or 'nothing is received'}"
 
 
 def _head(status: LiveStatus, connections: int) -> str:
@@ -99,12 +92,15 @@ def _head(status: LiveStatus, connections: int) -> str:
     at_risk = "" if at_risk_s is None else f" (at risk at most {at_risk_s:.1f} s)"
     lasts = "" if minutes is None else f" ({minutes / 60:,.1f} h left)"
     parts = [
-        f"{'paused, ' if status.paused else ''}{status.samples:,} samples",
+        f"{clock(status.elapsed_s)}: {'paused, ' if status.paused else ''}{status.samples:,} samples",
         f"{status.durable:,} durable{delay}{at_risk}",
         f"{status.bytes_written / 1e6:,.0f} MB ({status.bytes_per_s / 1e6:.1f} MB/s)",
         f"queue {status.queue_fill:.0%}, {status.lag_s:.1f} s behind",
         f"disk {status.free_bytes / 1e9:,.1f} GB free{lasts}",
         f"{connections} connected" if connections else "not connected",
+        f"{status.received:,} messages received, {status.dropped:,} dropped",
+        *([f"shed {status.shed_text} samples"] if status.shed else []),
+        f"{status.lost_upstream:,} lost upstream",
     ]
     return ", ".join(parts)
 
@@ -120,10 +116,8 @@ def _panel(status: LiveStatus, connections: int) -> Group:
         rates = f"{row['rate_hz']:.1f}", rate_text(row["usual_hz"]), f"{row['age_s'] or 0:.1f}"
         rows.append((name, *rates, rate_text(row["latency_ms"]), *counts))
     names = "topic", " Hz", " usual", " age s", " latency ms", " received", " dropped", " rejected", " lost"
-    shed = [f"shed: {status.shed_text} samples, {status.help}"] if status.shed else []
     return Group(
-        Text(f"{status.session}  {clock(status.elapsed_s)}\n{_head(status, connections)}"),
+        Text(f"{status.session}\n{_head(status, connections)}"),
         make_table(names, rows),
-        *(Text(text, style="yellow") for text in (*shed, *(each.text for each in status.slow_disk))),
         Text(f"waiting for {roles_text(status.silent)}" if status.silent else "", style="dim"),
     )

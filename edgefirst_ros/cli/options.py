@@ -5,10 +5,10 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -30,53 +30,41 @@ def taking(parameters: str) -> Callable[[Function], Function]:
     """Give these options to a command, which gets their values by ``**given``."""
 
     def taken(function: Function) -> Function:
-        own = inspect.signature(function)
-        hints = get_type_hints(function, include_extras=True)
-        named = [
-            each.replace(annotation=hints[each.name])
-            for each in own.parameters.values()
-            if each.kind is not each.VAR_KEYWORD
-        ]
+        own = inspect.signature(function, eval_str=True)
+        taken = [each for each in own.parameters.values() if each.kind is not each.VAR_KEYWORD]
         for name in parameters.split():
             kind, default = OFFERED[name]
-            named.append(
-                inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
-            )
-        function.__signature__ = own.replace(parameters=named)  # type: ignore[attr-defined]
-        function.__annotations__ = {each.name: each.annotation for each in named} | {"return": None}
+            each = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+            taken.append(each)
+        function.__signature__ = own.replace(parameters=taken)  # type: ignore[attr-defined]
+        function.__annotations__ = {each.name: each.annotation for each in taken}
         return function
 
     return taken
 
 
 def opt(typed: str, text: str, **more: Any) -> Any:  # noqa: ANN401 - typer's own
-    """A parameter by what a user types for it, ``-o --output FOLDER`` or ``PATH``, and what it is."""
+    """A parameter by what a user types for it, ``-o --output FOLDER`` or ``PATH``, and what it is.
+
+    Values in lower case, ``coco|yolo``, are all that there are.
+    """
     names = [word for word in typed.split() if word.startswith("-")]
-    takes = " ".join(word for word in typed.split() if not word.startswith("-")) or None
-    return (typer.Option if names else typer.Argument)(*names, metavar=takes, help=text, **more)
+    takes = " ".join(word for word in typed.split() if not word.startswith("-"))
+    choices = takes.split("|") if "|" in takes and takes == takes.lower() else []
 
-
-def _offer(
-    parameter: str,
-    kind: Any,  # noqa: ANN401 - of types
-    typed: str,
-    text: str,
-    default: Any = None,  # noqa: ANN401 - of that type
-    **more: Any,  # noqa: ANN401 - typer's own
-) -> None:
-    """Offer an option to commands, under the title of the newest panel."""
-    OFFERED[parameter] = Annotated[kind, opt(typed, text, rich_help_panel=_panel[-1], **more)], default
-
-
-def known(choices: Sequence[str]) -> Callable[[Any], Any]:
-    """What refuses other values than these."""
-
-    def refuse(value: Any) -> Any:  # noqa: ANN401 - of any type
+    def known(value: Any) -> Any:  # noqa: ANN401 - of any type
         if choices and isinstance(value, str) and value not in choices:
             raise typer.BadParameter(f"{value!r} is not one of {', '.join(map(repr, choices))}")
         return value
 
-    return refuse
+    return (typer.Option if names else typer.Argument)(
+        *names, metavar=takes or None, help=text, callback=known, **more
+    )
+
+
+def _offer(parameter: str, kind: Any, typed: str, text: str, default: Any = None, **more: Any) -> None:  # noqa: ANN401 - of any type
+    """Offer an option to commands, under the title of the newest panel."""
+    OFFERED[parameter] = Annotated[kind, opt(typed, text, rich_help_panel=_panel[-1], **more)], default
 
 
 def _setting(parameter: str, kind: Any, typed: str = "", text: str = "") -> None:  # noqa: ANN401 - of types
@@ -88,7 +76,7 @@ def _setting(parameter: str, kind: Any, typed: str = "", text: str = "") -> None
     FLAGS[parameter] = name.partition("/")[0]
     text = text or re.split(r"[.:;](?: |$)", said["is"].removeprefix("Live: "))[0] + "."
     typed = f"{name} {takes or '|'.join(said['choices'])}"
-    _offer(parameter, kind | None, typed, text[:1].upper() + text[1:], callback=known(said["choices"]))
+    _offer(parameter, kind | None, typed, text[:1].upper() + text[1:])
 
 
 def asked(given: Mapping[str, Any]) -> SimpleNamespace:
@@ -105,15 +93,8 @@ def chosen(given: Mapping[str, Any]) -> dict[str, Any]:
         if block and value is not None:
             found.setdefault(block, {})[option] = value
         elif not block:
-            found[option] = format_names(value) if option == "formats" else value
+            found[option] = ",".join(value) if isinstance(value, list) else value
     return found
-
-
-def format_names(formats: list[str] | None) -> list[str] | None:
-    """Names from comma-separated lists without duplicates; None if no list was given."""
-    return (
-        list(dict.fromkeys(name.strip() for each in formats for name in each.split(","))) if formats else None
-    )
 
 
 _panel: list[str | None] = [None]
@@ -152,8 +133,7 @@ _setting("reference", str, "--reference TOPIC")
 _panel.append("Many drives")
 _offer("listed", list[str] | None, "--from LIST", "A file that lists recordings, or - for standard input.")
 _offer("jobs", int | None, "--jobs N", "Convert N drives at a time, one dataset each.", min=1)
-ENGINES = ("local", "ray", "dask")
-_offer("engine", str | None, f"--engine {'|'.join(ENGINES)}", "Where to convert.", callback=known(ENGINES))
+_offer("engine", str | None, "--engine local|ray|dask", "Where to convert.")
 _offer("address", str, "--address URL", "Of the cluster: auto, ray://HOST:10001 or tcp://HOST:8786.", "")
 _offer("memory_gb", float | None, "--memory GB", "Memory that Ray reserves for a job, 1.5 GB.", min=0.1)
 _offer("retry_failed", bool, "--retry-failed", "Also try drives again that failed before.", default=False)
@@ -163,7 +143,7 @@ _offer("user", str, "--for NAME", "Settings that a program asks for: studio.", "
 _offer("session", str, "--session NAME", "Name of the sequence, instead of HOST_date_time.", "")
 _setting("schema_version", str, "--schema")
 _setting("container", str)
-_setting("pictures", str, "--pictures jpeg90|png")
+_setting("pictures", str, "--pictures jpegN|png")
 _setting("prefix", str, "--prefix PREFIX")
 _offer("namespace", str, "--namespace HOST", "Topic prefix of the device.", "")
 _setting("host", str, "--host HOST")

@@ -12,7 +12,7 @@ import typer
 from edgefirst_ros.cli import importing, options
 from edgefirst_ros.cli.options import opt
 from edgefirst_ros.cli.shared import EXIT_INTERRUPTED, EXIT_POOR, Out
-from edgefirst_ros.model.errors import ConfigError, RecordingNotFound, TransportError, extra
+from edgefirst_ros.model.errors import ConfigError, EdgeFirstError, RecordingNotFound, TransportError, extra
 
 if TYPE_CHECKING:
     from edgefirst_ros.offline.drives import RecordedDrive
@@ -50,15 +50,18 @@ def simulate(
     """
     out = Out(quiet=quiet, as_json=as_json)
     with out.guarded("use --overwrite, or another -o"):
+        from edgefirst_ros.config.yamltext import read_yaml
+
         with extra():
             from edgefirst_ros.simulation import simulate as run_simulation
-            from edgefirst_ros.simulation.options import drive_options
+            from edgefirst_ros.simulation.options import RIGS, drive_options, rig_options
 
         width, by, height = size.partition("x")
         if not (by and width.isdecimal() and height.isdecimal()):
             raise ConfigError([f"--size {size}: expected WIDTHxHEIGHT, e.g. 1280x720"])
         given = {"seconds": seconds, "seed": seed, "fps": fps, "width": int(width), "height": int(height)}
-        chosen = drive_options(given | _rig(rig) | _values(more or ()))
+        more_sensors = {} if rig is None else rig_options(read_yaml(RIGS.get(f"{rig}", rig)), f"--rig {rig}")
+        chosen = drive_options(given | more_sensors | _settings(more or ()))
         with out.progress("simulating") as view:
             made = run_simulation(output, chosen, view, overwrite=overwrite)
         lines = (*made.files, *(() if quiet else (made.truth,)))
@@ -66,41 +69,16 @@ def simulate(
         out.result(files, *(f"{path}" for path in lines))
 
 
-def _rig(given: Path | None) -> dict[str, Any]:
-    """Options of a drive with the rig of a file, or with one that has a name."""
-    if given is None:
-        return {}
-    from edgefirst_ros.config.yamltext import read_named
-    from edgefirst_ros.simulation.options import RIGS, rig_options
+def _settings(given: Iterable[str]) -> dict[str, Any]:
+    """Settings ``name=value``, with values in YAML."""
+    from edgefirst_ros.config.yamltext import yaml_mapping
 
-    return rig_options(_yaml(read_named(RIGS.get(f"{given}", given)), f"--rig {given}"), f"--rig {given}")
-
-
-def _yaml(text: str, where: str) -> Any:  # noqa: ANN401 - whatever it holds
-    import yaml
-
-    from edgefirst_ros.config.yamltext import parse_yaml
-
-    try:
-        return parse_yaml(text)
-    except yaml.YAMLError as error:
-        raise ConfigError([f"{where}: not valid YAML"]) from error
-
-
-def _values(settings: Iterable[str]) -> dict[str, Any]:
-    """Settings ``a.b=value``, with values in YAML, as nested mappings."""
     values: dict[str, Any] = {}
-    for setting in settings:
+    for setting in given:
         name, equals, text = setting.partition("=")
-        *parents, last = name.split(".")
-        place = values
-        for parent in parents:
-            place = place.setdefault(parent, {})
-            if not isinstance(place, dict):
-                raise ConfigError([f"--set {setting}: {parent} already has a value"])
-        if not equals or not last:
+        if not (name and equals):
             raise ConfigError([f"--set {setting}: expected NAME=VALUE, e.g. boxes3d=true"])
-        place[last] = _yaml(text, f"--set {setting}")
+        values[name] = yaml_mapping(f"--set {setting}", f"value: {text}")["value"]
     return values
 
 
@@ -118,14 +96,7 @@ def play(
     start: options.Start = None,
     end: options.End = None,
     speed: Annotated[float, opt("--speed FACTOR", "1 is the recording's own, 2 twice as fast.")] = 1.0,
-    names: Annotated[
-        str,
-        opt(
-            "--names rt|bare|host",
-            "Topics as rt/camera/h264, camera/h264 or HOST/camera/h264.",
-            callback=options.known(("rt", "bare", "host")),
-        ),
-    ] = "rt",
+    names: Annotated[str, opt("--names rt|bare|host", "Topics as rt/imu, imu or HOST/imu.")] = "rt",
     prefix: options.Prefix = None,
     wait: Annotated[
         float, opt("--wait SECONDS", "Give up without a subscriber after this; 0: do not wait.", min=0)
@@ -165,16 +136,14 @@ def play(
                 here = (
                     f", such as edgefirst-ros capture --zenoh {listen[0].partition('#')[0]}" if listen else ""
                 )
-                out.note(f"waiting up to {wait:g} s for a subscriber{here}", "")
+                out.note(f"waiting up to {wait:g} s for a subscriber{here}", label="")
             if wait and not player.wait_for_subscriber(wait, stop) and not stop.is_set():
                 raise TransportError(f"nobody subscribed within {wait:g} s (--wait sets how long to wait)")
             played = player.play(drive.messages(), speed, stop)
-        for note in drive.notes:
-            out.note(note)
+        out.note(*drive.notes)
         damaged = f", {played.skipped:,} in damaged chunks left out" if played.skipped else ""
-        out.note(f"{played.messages:,} messages played{damaged}", "")
-        found = {name: getattr(played, name) for name in ("messages", "skipped", "complete", "heard")}
-        out.result(found)
+        out.note(f"{played.messages:,} messages played{damaged}", label="")
+        out.result({name: getattr(played, name) for name in ("messages", "skipped", "complete", "heard")})
         if played.complete and not played.heard:
             out.tell("error", "nobody listened: no topic had a subscriber")
             out.tell("hint", "start the subscriber first")
@@ -237,10 +206,9 @@ def suggest(
                 from edgefirst_ros.sources.recording import Recording
                 from edgefirst_ros.sources.suggest import look_at
 
-            opened = open_all({file.path: file for file in find_files(recordings).files})
-            for each in opened:
-                if not isinstance(each, Recording):
-                    raise each
+            opened = open_all([file.path for file in find_files(recordings).files])
+            for error in (each for each in opened if isinstance(each, EdgeFirstError)):
+                raise error
             look = look_at(each for each in opened if isinstance(each, Recording))
         else:
             from edgefirst_ros.sources.zenoh import overhear

@@ -62,8 +62,7 @@ def info(
             from edgefirst_ros.offline.opening import infos
         notes: list[str] = []
         config = None if config_file is None else make_config(config_file, {}, notes=notes)
-        for note in notes:
-            out.note(note)
+        out.note(*notes)
         for found in infos(paths, config, whole=whole):
             out.result(found)
             if not as_json:
@@ -161,7 +160,7 @@ def report(
                 output = output or _page_of(given)
                 is_interrupted = _draw_recording(given, output, config_file, view, out)
         if is_interrupted:
-            out.note("interrupted, so the page shows what had been read", "warning")
+            out.note("interrupted, so the page shows what had been read", label="warning")
         out.result({"path": f"{output}", "interrupted": is_interrupted}, f"{output}")
     if is_interrupted:
         raise typer.Exit(EXIT_INTERRUPTED)
@@ -176,7 +175,6 @@ def _dataset(place: Location) -> Path | None:
     from edgefirst_ros.formats.datasets import find
     from edgefirst_ros.offline.drives import find_files, is_recording
     from edgefirst_ros.offline.opening import nearby
-    from edgefirst_ros.sources.recording import SUFFIXES
 
     if is_recording(place.name) and not (isinstance(place, Path) and place.is_dir()):
         return None
@@ -186,14 +184,11 @@ def _dataset(place: Location) -> Path | None:
         if isinstance(place, Path):
             find(place)
         return nearby(place)
-    except DatasetNotFound:
-        if isinstance(place, Path) and not place.exists():
-            raise
+    except DatasetNotFound as missing:
         try:
             find_files([place])
         except RecordingNotFound as error:
-            text = f"{place}: holds neither a finished dataset nor a recording ({', '.join(SUFFIXES)})"
-            raise DatasetNotFound(text) from error
+            raise missing from error
         return None
 
 
@@ -219,8 +214,7 @@ def _draw_recording(place: Location, output: Path, config: Path | None, view: Pr
     refuse_output(output)
     notes, writer, stop = list[str](), SceneWriter(), threading.Event()
     used, _ = configured([f"{place}"], config, {}, notes)
-    for note in notes:
-        out.note(note)
+    out.note(*notes)
     with out.interruptible(stop, "finishing with what has been read"):
         found = outline([place], used, writer, stop=stop, on_progress=lambda at: view(at.share or 0.0))
         make_recording_page(found, writer.scenes, output)

@@ -148,8 +148,6 @@ def _details(report: Mapping[str, Any]) -> Iterator[str]:
     for name, held in report["formats"].items():
         count, unit = next((held[key], key) for key in held if key not in {"messages", "left_out"})
         yield f"{name}: {several(count, unit)}, of {several(held['messages'], 'messages')}"
-        what = unit if unit == "measurements" else "samples"
-        yield from (f"  {several(n, what)} left out: {why}" for why, n in held["left_out"].items())
 
 
 def _account(account: Mapping[str, Any]) -> Iterator[str]:

@@ -43,15 +43,15 @@ class Out:
         with suppress(OSError):  # the terminal may be gone, and what is written is complete all the same
             print_line(self.err, text, label)
 
-    def note(self, text: str, label: str = "note") -> None:
+    def note(self, *texts: str, label: str = "note") -> None:
         """Print what need not be known."""
-        if not self.quiet:
+        for text in () if self.quiet else texts:
             self.tell(label, text)
 
     def result(self, value: Any, *lines: str) -> None:  # noqa: ANN401 - whatever a command has to say
         """Print a result, as a line of JSON or in lines."""
-        for line in [json.dumps(value)] if self.as_json else ():
-            sys.stdout.write(f"{line}\n")
+        if self.as_json:
+            sys.stdout.write(json.dumps(value) + "\n")
             sys.stdout.flush()
         for line in () if self.as_json else lines:
             say(line)
@@ -157,15 +157,11 @@ def exit_code(report: Mapping[str, Any], *, strict: bool) -> int:
     from edgefirst_ros.report.models import parsed
     from edgefirst_ros.report.shortfalls import losses
 
-    is_poor = not report["samples"] or (
-        strict
-        and bool(
-            report["warnings"]
-            or any(each["faults"] for each in report["recordings"])
-            or "refused" in losses(parsed(report))
-        )
-    )
-    return EXIT_POOR if is_poor else 0
+    if not report["samples"]:
+        return EXIT_POOR
+    is_damaged = any(each["faults"] for each in report["recordings"])
+    is_poor = is_damaged or report["warnings"] or "refused" in losses(parsed(report))
+    return EXIT_POOR if strict and is_poor else 0
 
 
 def make_config(
