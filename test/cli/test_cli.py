@@ -236,7 +236,7 @@ def test_a_full_disk_is_said_and_what_was_committed_can_be_recovered(long: Path,
         assert "are kept" in call("recover", small).stdout
         assert Written(small / "edgefirst" / "d").table["frame"].n_unique() > 3
     finally:
-        subprocess.run(["umount", str(small)], check=True)
+        subprocess.run(["umount", "--lazy", str(small)], check=True)
 
 
 def test_info_names_topics_rates_and_clocks(short: Path) -> None:
