@@ -77,7 +77,7 @@ def test_the_files_of_one_drive_are_played_one_after_another_and_nobody_listens(
     assert f"{2 * len(messages()):,} messages" in said
     assert "bag_0.mcap to bag_1.mcap: 2 files of one drive" in said
     assert "error: nobody listened: no topic had a subscriber" in said
-    code, _, said = run(*playing, "--speed", "1000", "--quiet", "--end", "0.1")
+    code, _, said = run(*playing, "--speed", "1000", "--json", "--end", "0.1")
     assert code == 1
     assert said.startswith("error: nobody listened")
 

@@ -121,7 +121,7 @@ def test_a_signal_finishes_what_was_received(tmp_path: Path) -> None:
     folder = tmp_path / "live" / "edgefirst" / NAME
     report = Written(folder).report
     check_sums(report)
-    assert "stopped by you, what was received is written" in capture.err
+    assert "stopping, what was received is written" in capture.err
     assert report["totals"]["received"] > 0
     assert not list(folder.glob("*.part"))
     # Everything was sent before the signal, so everything is in it.
