@@ -208,9 +208,9 @@ class Discovery:
         self._there: dict[str, list[str]] = {}
         """Names of published topics by the entries that they fit, the likeliest ones first."""
         names = {self._names.name_of(topic): kinds for topic, kinds in self.published.items()}
-        found = [(name, kind) for name, kinds in names.items() for kind in kinds if self._entry(name, kind)]
-        self._routes.choose(found)
-        for name in sorted({n for n, _ in found}, key=lambda n: (not n.startswith(self._names.roots[0]), n)):
+        found = {name: kind for name, kinds in names.items() for kind in kinds if self._entry(name, kind)}
+        self._routes.choose(found.items())
+        for name in sorted(found, key=lambda each: (not each.startswith(self._names.roots[0]), each)):
             self._there.setdefault(self._entry(name), []).append(name)
 
     def plan(self) -> SubscriptionPlan:

@@ -208,6 +208,16 @@ def test_one_of_several_topics_is_taken_once_two_looks_agree_and_kept() -> None:
     assert taken({}, held=held.subscriptions)[0] == ["/b/points"]
 
 
+def test_a_topic_of_several_types_is_one_topic() -> None:
+    config = build_config({"topics": {"front": {"role": "camera", "topic": ".*/view"}}})
+    jpeg, raw = "sensor_msgs/msg/CompressedImage", "sensor_msgs/msg/Image"
+    graph = {"/a/view": [Offer(jpeg), Offer(raw), Offer("std_msgs/msg/String")]}
+    result = look(graph, config, before=look(graph, config))
+    assert {each.type for each in result.subscriptions} == {jpeg, raw}
+    assert found(result, "front").note == ""
+    assert "is std_msgs/msg/String" in found(result, "front").problem
+
+
 def test_names_of_a_generation_that_mixes_the_prefix_rt_are_found_in_a_namespace() -> None:
     graph = {"/car/rt/camera/h264": [Offer(VIDEO)], "/car/imu": [Offer(IMU)], "/imu": [Offer(IMU)]}
     result = look(graph, namespace="/car")
