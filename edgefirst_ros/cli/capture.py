@@ -178,7 +178,7 @@ class _Capture:
         from edgefirst_ros.offline.inputs import suggestion_of
         from edgefirst_ros.sources.zenoh import ZenohSource, overhear
 
-        of, told, record = self.of, 0, taking.record if config.record else None
+        of, told, alone_s, record = self.of, 0, 0.0, taking.record if config.record else None
         taking.start(of.name, sequence=of.session, paused=of.start_paused)
         source = ZenohSource(link, config, taking.put, namespace=of.namespace, record=record)
         with pausing(taking.pause, taking.resume), source, LiveView(self.out.err, self.out.quiet) as view:
@@ -186,9 +186,10 @@ class _Capture:
             while taking.running and not self.stop.wait(VIEW_EVERY_S):
                 status = taking.status()
                 source.other_topics.watch(status.silent, status.elapsed_s)
+                alone_s = alone_s if self.is_connected else status.elapsed_s
                 self.is_connected |= source.connections > 0
                 self._complain(status)
-                if may_suggest and self.is_connected and status.elapsed_s > SUGGEST_AFTER_S:
+                if may_suggest and self.is_connected and status.elapsed_s > alone_s + SUGGEST_AFTER_S:
                     may_suggest = False
                     found = (
                         suggestion_of(overhear(link, LISTEN_S), config) if "camera" in status.silent else None

@@ -125,9 +125,10 @@ class _View(Progress):
         if at.share is None:
             self.show("reading", 0.0, "the motion")
         else:
-            count = f"{at.run.samples:,}/{at.expected:,} samples" if at.expected else f"{at.share:.0%}"
-            detail = f"{count}   {at.run.samples / max(1e-3, time.monotonic() - self.begun_s):.0f}/s"
-            self.show("writing", 1.0 if at.share == 1 else at.share * BEFORE_TABLES, detail)
+            samples, expected = at.run.samples, f"/{at.expected:,}" if at.expected else ""
+            speed = samples / max(1e-3, time.monotonic() - self.begun_s)
+            share = 1.0 if at.share == 1 else at.share * BEFORE_TABLES if samples else 0.0
+            self.show("writing", share, f"{samples:,}{expected} samples   {speed:.0f}/s")
 
 
 def configured(

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from edgefirst_ros.cli.shared import EXIT_INTERRUPTED, EXIT_POOR, Out, make_config
-from edgefirst_ros.cli.terminal import Progress, clock
+from edgefirst_ros.cli.terminal import Progress, clock, several
 from edgefirst_ros.config.files import load_values
 from edgefirst_ros.fleet.engines import open_engine
 from edgefirst_ros.fleet.output import open_output
@@ -75,7 +75,7 @@ def _is_poor(drive: Mapping[str, Any], *, strict: bool) -> bool:
 def _begin(out: Out, plan: Plan, engine: str, notes: list[str]) -> None:
     """Say what is to be done, and where."""
     parts = {"drives": plan.drives, "done before": plan.done, "failed before": plan.failed}
-    counts = ", ".join(f"{len(each):,} {what}" for what, each in parts.items() if each)
+    counts = ", ".join(several(len(each), what) for what, each in parts.items() if each)
     out.note(f"{counts}: {len(plan.work):,} to convert, {engine}", label="")
     out.note(*notes)
 
