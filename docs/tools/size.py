@@ -33,7 +33,7 @@ CEILINGS: Mapping[str, int] = {
     "report": 2670,
     "cli": 1700,
     "model": 2850,
-    "nodes": 2030,
+    "nodes": 1880,
     "ego": 2490,
     "timing": 2280,
     "simulation": 1570,
