@@ -31,7 +31,7 @@ CEILINGS: Mapping[str, int] = {
     "video": 2330,
     "sources": 4000,
     "report": 2670,
-    "cli": 2280,
+    "cli": 1700,
     "model": 2850,
     "nodes": 1880,
     "ego": 2490,

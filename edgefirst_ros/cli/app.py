@@ -24,11 +24,7 @@ from edgefirst_ros.cli.help import Command, rows_of, typed, write_rows, write_te
 from edgefirst_ros.cli.lastresort import open_streams
 from edgefirst_ros.cli.shared import EXIT_USAGE, Out
 
-_ERRORS = tuple(
-    kind
-    for kind in typer.BadParameter.__mro__
-    if issubclass(kind, Exception) and kind.__name__ == "UsageError"
-)
+_ERROR: Any = next(each for each in typer.BadParameter.__mro__ if each.__name__ == "UsageError")
 """Typer brings a click of its own in some versions, and does not export its error."""
 _AS_JSON = "edgefirst_ros.as_json"
 """In what a context knows: whether ``--json`` was given."""
@@ -55,7 +51,7 @@ def _usage_told(ctx: Any) -> Iterator[None]:  # noqa: ANN401 - typer's own click
     """Print what is wrong with the arguments, and end with EXIT_USAGE."""
     try:
         yield
-    except _ERRORS as error:
+    except _ERROR as error:
         out = Out(as_json=ctx.meta.get(_AS_JSON, False))
         out.fail([_sentence(error)])
         out.tell("hint", _hint(error, getattr(error, "ctx", None) or ctx))

@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -34,8 +34,9 @@ if TYPE_CHECKING:
     from edgefirst_ros.live.status import LiveStatus
     from edgefirst_ros.sources.suggest import Suggestion
 
-Made = tuple[Sequence[Path], str]
-"""Pages, and what to say about them."""
+    Make = Callable[[Sequence[Path]], list[Path]]
+    Tell = Callable[[Finished, list[Path] | None], None]
+
 LEFT = "the report page is left to `edgefirst-ros report`: there was no time for it"
 VIEW_EVERY_S = 0.25
 SUGGEST_AFTER_S, LISTEN_S = 3.0, 3.0
@@ -54,21 +55,19 @@ class Pages:
 
     Args:
         make: makes the pages of a session's files.
-        tell: called with a session and its pages, by ``tell`` and ``close``.
+        tell: called by ``tell`` and ``close`` with a session and its pages, None if they are not made.
     """
 
-    def __init__(
-        self, make: Callable[[Sequence[Path]], Made], tell: Callable[[Finished, Made], None]
-    ) -> None:
+    def __init__(self, make: Make, tell: Tell) -> None:
         self._make, self._tell, self._pace = make, tell, Pace()
         self._pool = ThreadPoolExecutor(1, "pages")
-        self._waiting: deque[tuple[Finished, Future[Made]]] = deque()
+        self._waiting: deque[tuple[Finished, Future[list[Path]]]] = deque()
 
     def add(self, finished: Finished) -> None:
         """A session has ended."""
         self._waiting.append((finished, self._pool.submit(self._paced, finished.paths)))
 
-    def _paced(self, paths: Sequence[Path]) -> Made:
+    def _paced(self, paths: Sequence[Path]) -> list[Path]:
         with self._pace.kept():
             return self._make(paths)
 
@@ -83,7 +82,7 @@ class Pages:
         self._pace.hurry()
         _, late = wait([made for _, made in self._waiting], within_s)
         for finished, made in self._waiting:
-            self._tell(finished, ((), LEFT) if made in late else made.result())
+            self._tell(finished, None if made in late else made.result())
         self._pool.shutdown(wait=False, cancel_futures=True)
         return not late
 
@@ -139,7 +138,7 @@ class _Capture:
         self.taking: LiveCapture | None = None
         self.is_connected, self.are_pages_made = False, True
         self._begun_s, self._said = time.monotonic(), set[str]()
-        self._pages = Pages(self._make_pages, self._tell)
+        self._pages = Pages(lambda paths: [] if of.no_report else out.page_beside(paths), self._tell)
 
     def once(self, config: Config, *, may_suggest: bool) -> Suggestion | None:
         """Capture with one configuration; another one if what comes has other names, which it would take."""
@@ -179,18 +178,18 @@ class _Capture:
         from edgefirst_ros.offline.inputs import suggestion_of
         from edgefirst_ros.sources.zenoh import ZenohSource, overhear
 
-        of, told, record = self.of, 0, taking.record if config.record else None
+        of, told, alone_s, record = self.of, 0, 0.0, taking.record if config.record else None
         taking.start(of.name, sequence=of.session, paused=of.start_paused)
-        view = LiveView(self.out.err, quiet=self.out.quiet)
         source = ZenohSource(link, config, taking.put, namespace=of.namespace, record=record)
-        with pausing(taking.pause, taking.resume), source, view:
+        with pausing(taking.pause, taking.resume), source, LiveView(self.out.err, self.out.quiet) as view:
             taking.other_topics = source.other_topics.found
             while taking.running and not self.stop.wait(VIEW_EVERY_S):
                 status = taking.status()
                 source.other_topics.watch(status.silent, status.elapsed_s)
+                alone_s = alone_s if self.is_connected else status.elapsed_s
                 self.is_connected |= source.connections > 0
                 self._complain(status)
-                if may_suggest and self.is_connected and status.elapsed_s > SUGGEST_AFTER_S:
+                if may_suggest and self.is_connected and status.elapsed_s > alone_s + SUGGEST_AFTER_S:
                     may_suggest = False
                     found = (
                         suggestion_of(overhear(link, LISTEN_S), config) if "camera" in status.silent else None
@@ -218,15 +217,10 @@ class _Capture:
         self.are_pages_made = self._pages.close(within_s)
         return None
 
-    def _make_pages(self, paths: Sequence[Path]) -> Made:
-        from edgefirst_ros.report import make_pages
-
-        return ((), "") if self.of.no_report else make_pages(paths)
-
     def _complain(self, status: LiveStatus) -> None:
         for problem in {*status.problems} - self._said:
             self._said.add(problem)
-            self.out.complain(problem)
+            self.out.fail([problem])
 
     def end(self) -> int:
         """Say what became of all sessions; the exit code, of the capture as a whole.
@@ -237,7 +231,14 @@ class _Capture:
         from edgefirst_ros.live.capture import STOPPED
 
         if not self.finished:
-            self._refuse_unconnected()
+            nothing = f"nothing was written to {self.output}"
+            if self.stop.is_set():
+                self.out.interrupted(f"never connected, {nothing}")
+                raise typer.Exit(EXIT_INTERRUPTED)
+            endpoints = (*(self.of.connect or ()), *(self.of.listen or ()))
+            places = ", ".join(each.partition("#")[0] for each in endpoints)
+            where = f"never connected{places and f' ({places})'}"
+            raise TransportError(f"{where}, {nothing}: is the device on, and --zenoh its address?")
         reports = [done.report for done in self.finished]
         is_lost = self.taking is not None and self.taking.lost
         if is_lost or any(each.get("recording", {}).get("failure") for each in reports):
@@ -248,30 +249,19 @@ class _Capture:
         judged = [each for each in reports if each["samples"]] or reports[-1:]
         return max(exit_code(each, strict=self.of.strict) for each in judged)
 
-    def _refuse_unconnected(self) -> NoReturn:
-        nothing = f"nothing was written to {self.output}"
-        if self.stop.is_set():
-            self.out.interrupted(f"never connected, {nothing}")
-            raise typer.Exit(EXIT_INTERRUPTED)
-        endpoints = (each.partition("#")[0] for each in (*(self.of.connect or ()), *(self.of.listen or ())))
-        where = f"never connected ({', '.join(endpoints)})".replace(" ()", "")
-        raise TransportError(f"{where}, {nothing}: is the device on, and --zenoh its address?")
-
-    def _tell(self, finished: Finished, made: Made) -> None:
+    def _tell(self, finished: Finished, pages: list[Path] | None) -> None:
         """Print what came of a session."""
         from edgefirst_ros.live.capture import STOPPED
         from edgefirst_ros.live.split import SPLIT
 
-        (pages, fault), report, err = made, finished.report, self.out.err
-        paths, ended = [*finished.paths, *pages], str(report["ended"])
-        if fault:
-            self.out.note(fault, label="note" if fault == LEFT else "warning")
+        report, err = finished.report, self.out.err
+        if pages is None:
+            self.out.note(LEFT)
         with suppress(OSError):
-            self.out.result({**report, "paths": [f"{path}" for path in paths]})
+            print_report(self.out, report, detail=self.of.detail, paths=[*finished.paths, *(pages or ())])
             if self.out.as_json:
                 return
-            print_report(err, report, detail=self.of.detail, paths=paths)
-            if ended != STOPPED and not ended.startswith(SPLIT):
+            if not str(ended := report["ended"]).startswith((STOPPED, SPLIT)):
                 print_row(err, "warning", f"ended because {ended}")
             if not report["topics"]:
                 print_row(err, "warning", "nothing was received, is the device on, and --zenoh its address?")

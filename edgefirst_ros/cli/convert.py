@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any
@@ -53,9 +54,7 @@ def convert(
       edgefirst-ros convert s3://bucket/drive.mcap --format edgefirst,ncore --start 60 --end 90
     """
     of = options.asked(given)
-    is_fleet = "://" in of.output or bool(
-        of.jobs or of.engine or of.address or of.retry_failed or of.fail_fast
-    )
+    is_fleet = "://" in of.output or any((of.jobs, of.engine, of.address, of.retry_failed, of.fail_fast))
     out = Out(quiet=of.quiet, as_json=of.as_json, output=None if is_fleet else Path(of.output))
     with out.guarded("use --overwrite, or another -o"):
         from edgefirst_ros.config.model import preset
@@ -101,10 +100,8 @@ def _convert(
         paths = [*done.paths, *([] if of.no_report else out.page_beside(done.paths))]
         if suggestion is not None:
             paths.append(suggestion.keep(folder, str(done.report["dataset"])))
-    out.result({**done.report, "paths": [f"{path}" for path in paths]})
-    if not of.as_json:
-        cost = f", {megabytes(view.bytes_written)} in {view.seconds:.0f} s"
-        print_report(out.err, done.report, detail=of.detail, cost=cost, paths=paths)
+    cost = f", {megabytes(view.bytes_written)} in {time.monotonic() - view.begun_s:.0f} s"
+    print_report(out, done.report, detail=of.detail, cost=cost, paths=paths)
     if not out.quiet:
         again = "the same command, for the whole drive"
         print_row(out.err, "next", again if done.interrupted else f"edgefirst-ros check {of.output}")
@@ -128,9 +125,10 @@ class _View(Progress):
         if at.share is None:
             self.show("reading", 0.0, "the motion")
         else:
-            count = f"{at.run.samples:,}/{at.expected:,} samples" if at.expected else f"{at.share:.0%}"
-            detail = f"{count}   {at.run.samples / max(1e-3, self.seconds):.0f}/s"
-            self.show("writing", 1.0 if at.share == 1 else at.share * BEFORE_TABLES, detail)
+            samples, expected = at.run.samples, f"/{at.expected:,}" if at.expected else ""
+            speed = samples / max(1e-3, time.monotonic() - self.begun_s)
+            share = 1.0 if at.share == 1 else at.share * BEFORE_TABLES if samples else 0.0
+            self.show("writing", share, f"{samples:,}{expected} samples   {speed:.0f}/s")
 
 
 def configured(

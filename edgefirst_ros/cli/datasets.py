@@ -12,7 +12,7 @@ import typer
 from edgefirst_ros.cli import options
 from edgefirst_ros.cli.options import opt
 from edgefirst_ros.cli.shared import EXIT_POOR, EXIT_USAGE, Out
-from edgefirst_ros.cli.terminal import Progress, several
+from edgefirst_ros.cli.terminal import several
 from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.model.errors import ConfigError, DatasetNotFound
 
@@ -57,12 +57,8 @@ def check(
     path: Annotated[str, opt("PATH", "A dataset, one of its files, or a folder above it; or a URL.")],
     *,
     user: Annotated[str, opt("--for NAME", "Also check what this program asks: nurec.")] = "",
-    quick: Annotated[
-        bool, opt("--quick", "Decode no picture, cloud or mask, which take 10 ms each.")
-    ] = False,
-    official: Annotated[
-        Path | None, opt("--official PYTHON", "Also ask NVIDIA's reader, which this interpreter has.")
-    ] = None,
+    quick: Annotated[bool, opt("--quick", "Decode no picture, cloud or mask, at 10 ms each.")] = False,
+    official: Annotated[Path | None, opt("--official PYTHON", "Also ask NVIDIA's reader in PYTHON.")] = None,
     strict: Annotated[bool, opt("--strict", "Fail on warnings, too.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -94,7 +90,9 @@ def check(
             raise ConfigError([f"--for: {user!r} is not known; there are {', '.join(sorted(users))}"])
         user, place = users.get(user.lower(), ""), nearby(located(path))
         with out.progress("checking") as view:
-            look = Look(quick, _Passed(view, place), user)
+            walk = os.walk(place if place.is_dir() else place.parent)
+            size = sum(Path(top, name).lstat().st_size for top, _, names in walk for name in names)
+            look = Look(quick, lambda passed: view.add(passed, size), user)
             for result in run_checks(place, official_python=official, look=look):
                 results.append(result)
                 if not as_json:
@@ -107,21 +105,6 @@ def check(
         out.result([{"ok": each.ok and not each.failed, **asdict(each)} for each in results])
     if not all(each.ok and not each.failed and not (strict and each.warnings) for each in results):
         raise typer.Exit(EXIT_POOR)
-
-
-class _Passed:
-    """Adds up what was looked at, of all bytes in a place."""
-
-    def __init__(self, view: Progress, place: Path) -> None:
-        top = place if place.is_dir() else place.parent
-        files = (Path(folder, name) for folder, _, names in os.walk(top) for name in names)
-        self._view, self._done = view, 0
-        self._total = sum(each.lstat().st_size for each in files)
-
-    def __call__(self, passed: int) -> None:
-        """So many more bytes."""
-        self._done += passed
-        self._view(self._done, self._total)
 
 
 def select(
@@ -158,9 +141,7 @@ def export(
     sources: Annotated[list[str], opt("SOURCE...", "Datasets, folders above them, or URLs.")],
     *,
     output: Annotated[Path, opt("--output -o FOLDER", "A new or empty folder.")],
-    unlabelled: Annotated[
-        bool, opt("--unlabelled", "Also pictures without labels, as pictures without objects.")
-    ] = False,
+    unlabelled: Annotated[bool, opt("--unlabelled", "Also pictures without labels, as empty ones.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Write pictures and 2-D boxes for other tools, with counts by group.

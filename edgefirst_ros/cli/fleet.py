@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing
+from contextlib import closing, nullcontext
 from dataclasses import asdict
 from importlib.metadata import version
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgefirst_ros.cli.shared import EXIT_INTERRUPTED, EXIT_POOR, Out, make_config
-from edgefirst_ros.cli.terminal import Progress, clock, print_line
+from edgefirst_ros.cli.terminal import Progress, clock, several
+from edgefirst_ros.config.files import load_values
+from edgefirst_ros.fleet.engines import open_engine
+from edgefirst_ros.fleet.output import open_output
+from edgefirst_ros.fleet.page import lost_text, put_report
+from edgefirst_ros.fleet.plan import Plan, Settings, make_plan
+from edgefirst_ros.fleet.run import Event, Outcome, Run
 from edgefirst_ros.model.errors import ConfigError
-
-if TYPE_CHECKING:
-    from edgefirst_ros.fleet.plan import Plan
-    from edgefirst_ros.fleet.run import Event, Outcome
-    from edgefirst_ros.sources.recording import Excerpt
+from edgefirst_ros.sources.recording import Excerpt
 
 
 def convert_fleet(
@@ -31,33 +33,21 @@ def convert_fleet(
         OutputBusy: another run is converting to the output.
         OSError: the storage of the output does not answer.
     """
-    from edgefirst_ros.config.files import load_values
-    from edgefirst_ros.fleet.engines import open_engine
-    from edgefirst_ros.fleet.output import open_output
-    from edgefirst_ros.fleet.page import put_report
-    from edgefirst_ros.fleet.plan import Settings, make_plan
-    from edgefirst_ros.fleet.run import Run
-
     if of.name:
         raise ConfigError(["--name is for one dataset, and each drive's is named after it"])
     to, stop, notes = open_output(of.output), threading.Event(), list[str]()
     config = make_config(of.config_file, chosen, notes=notes)
     values = None if of.config_file is None else load_values(of.config_file)
     settings = Settings(values, chosen, version("edgefirst_ros"), excerpt, not of.no_report)
-    with ExitStack() as stack:
-        if not of.dry_run:
-            stack.enter_context(to.hold(stop.set))
+    with nullcontext() if of.dry_run else to.hold(stop.set):
         plan = make_plan(inputs, settings, to, retry_failed=of.retry_failed, redo=of.overwrite)
         notes += plan.notes
         if of.dry_run:
             _begin(out, plan, "by a run without --dry-run", notes)
             work = [{"drive": each.name, "bytes": each.size, "again": each.change} for each in plan.work]
-            lines = [
-                f"{each.name}: {each.size:,} bytes, {_again(each.change) or 'new'}" for each in plan.work
-            ]
             out.result({"drives": len(plan.drives), "work": work})
-            for line in () if out.quiet else lines:
-                print_line(out.err, line)
+            for each in plan.work:
+                out.note(f"{each.name}: {each.size:,} bytes, {_again(each.change) or 'new'}", label="")
             return 0
         jobs = None if of.jobs is None else min(of.jobs, max(1, len(plan.work)))
         engine = open_engine(of.engine or "local", of.address, jobs, of.memory_gb, config.workers)
@@ -66,11 +56,10 @@ def convert_fleet(
             with _View(out, plan) as view, out.interruptible(stop, "stopping, what is complete stays"):
                 outcome = Run(plan, settings, to, engine, of.fail_fast, stop, view.end_drive).convert()
         report, places = put_report(to, lambda text: out.tell("warning", text))
-    out.result({**asdict(outcome), "report": report, "paths": places})
     if not of.as_json:
         _end(out, plan, outcome)
-    if not out.quiet:
-        out.result(None, *places)
+    found = {**asdict(outcome), "report": report, "paths": places}
+    out.result(found, *(() if out.quiet else places))
     if outcome.is_interrupted:
         return EXIT_INTERRUPTED
     own = {drive.name for drive in plan.drives}
@@ -86,9 +75,8 @@ def _is_poor(drive: Mapping[str, Any], *, strict: bool) -> bool:
 def _begin(out: Out, plan: Plan, engine: str, notes: list[str]) -> None:
     """Say what is to be done, and where."""
     parts = {"drives": plan.drives, "done before": plan.done, "failed before": plan.failed}
-    counts = ", ".join(f"{len(each):,} {what}" for what, each in parts.items() if each)
-    if not out.quiet:
-        print_line(out.err, f"{counts}: {len(plan.work):,} to convert, {engine}")
+    counts = ", ".join(several(len(each), what) for what, each in parts.items() if each)
+    out.note(f"{counts}: {len(plan.work):,} to convert, {engine}", label="")
     out.note(*notes)
 
 
@@ -106,9 +94,8 @@ class _View(Progress):
         share = event.bytes_done / self._bytes
         count = f"{self._ended:,} of {self._drives:,}, {share:.0%}"
         self.show("converting", share, count, event.left_s)
-        if not self._out.quiet:
-            left = "" if event.left_s is None or share == 1 else f", {clock(event.left_s)} left"
-            print_line(self.console, f"{event.drive.name}: {', '.join(_became(event))}  ({count}{left})")
+        left = "" if event.left_s is None or share == 1 else f", {clock(event.left_s)} left"
+        self._out.note(f"{event.drive.name}: {', '.join(_became(event))}  ({count}{left})", label="")
 
 
 def _end(out: Out, plan: Plan, outcome: Outcome) -> None:
@@ -130,8 +117,6 @@ def _again(change: str) -> str:
 
 def _became(event: Event) -> Iterator[str]:
     """What became of a drive, in a few words each."""
-    from edgefirst_ros.fleet.page import lost_text
-
     note = event.note
     if event.what != "done":
         yield f"{'is tried again' if event.what == 'later' else 'failed'}: {note['reason']}"

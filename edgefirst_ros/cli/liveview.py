@@ -11,6 +11,7 @@ from typing import Self
 from rich.console import Console, Group
 from rich.live import Live
 from rich.markup import escape
+from rich.table import Table
 from rich.text import Text
 
 from edgefirst_ros.cli.terminal import clock, count_text, make_table, print_line, rate_text, roles_text
@@ -24,7 +25,7 @@ LINE_EVERY_S = 5.0
 class LiveView:
     """Shows rates, drops, queue, samples and disk of a capture; stops showing if the terminal is gone."""
 
-    def __init__(self, console: Console, *, quiet: bool) -> None:
+    def __init__(self, console: Console, quiet: bool) -> None:
         self._console, self._quiet = console, quiet
         self._told: set[str] = set()
         """What was said: each text, or what a text with changing numbers is about."""
@@ -67,12 +68,13 @@ class LiveView:
             print_line(self._console, said[key])
 
     def _show(self, status: LiveStatus, connections: int) -> None:
+        waiting = f"waiting for {roles_text(status.silent)}" if status.silent else ""
         if self._live.is_started:
-            self._live.update(_panel(status, connections), refresh=True)
+            head = Text(f"{status.session}\n{_head(status, connections)}")
+            self._live.update(Group(head, _table(status), Text(waiting, style="dim")), refresh=True)
         elif time.monotonic() - self._line_s >= LINE_EVERY_S or bool(connections) != self._is_connected:
             self._line_s, self._is_connected = time.monotonic(), bool(connections)
             print_line(self._console, line(status, connections))
-            waiting = f"waiting for {', '.join(status.silent)}" if status.silent else ""
             if waiting != self._waiting:
                 self._waiting = waiting
                 print_line(self._console, waiting or "every sensor has sent something")
@@ -105,19 +107,12 @@ def _head(status: LiveStatus, connections: int) -> str:
     return ", ".join(parts)
 
 
-def _panel(status: LiveStatus, connections: int) -> Group:
+def _table(status: LiveStatus) -> Table:
     rows = []
     for topic, row in status.topics.items():
         name = f"[yellow]{escape(topic)}[/]" if silent_for_s(row, Expected(), math.inf) else escape(topic)
-        lost = {**row, "dropped": row.get("dropped", 0) - row.get("shed", 0)}
-        counts = (
-            count_text(lost.get(each, 0)) for each in ("received", "dropped", "refused", "lost_upstream")
-        )
+        dropped = row.get("dropped", 0) - row.get("shed", 0)
         rates = f"{row['rate_hz']:.1f}", rate_text(row["usual_hz"]), f"{row['age_s'] or 0:.1f}"
-        rows.append((name, *rates, rate_text(row["latency_ms"]), *counts))
-    names = "topic", " Hz", " usual", " age s", " latency ms", " received", " dropped", " rejected", " lost"
-    return Group(
-        Text(f"{status.session}\n{_head(status, connections)}"),
-        make_table(names, rows),
-        Text(f"waiting for {roles_text(status.silent)}" if status.silent else "", style="dim"),
-    )
+        lost = (row.get("received"), dropped, row.get("refused"), row.get("lost_upstream"))
+        rows.append((name, *rates, rate_text(row["latency_ms"]), *(count_text(each or 0) for each in lost)))
+    return make_table("topic| Hz| usual| age s| latency ms| received| dropped| rejected| lost", rows)

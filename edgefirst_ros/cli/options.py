@@ -57,9 +57,8 @@ def opt(typed: str, text: str, **more: Any) -> Any:  # noqa: ANN401 - typer's ow
             raise typer.BadParameter(f"{value!r} is not one of {', '.join(map(repr, choices))}")
         return value
 
-    return (typer.Option if names else typer.Argument)(
-        *names, metavar=takes or None, help=text, callback=known, **more
-    )
+    make = typer.Option if names else typer.Argument
+    return make(*names, metavar=takes or None, help=text, callback=known, **more)
 
 
 def _offer(parameter: str, kind: Any, typed: str, text: str, default: Any = None, **more: Any) -> None:  # noqa: ANN401 - of any type
@@ -69,9 +68,8 @@ def _offer(parameter: str, kind: Any, typed: str, text: str, default: Any = None
 
 def _setting(parameter: str, kind: Any, typed: str = "", text: str = "") -> None:  # noqa: ANN401 - of types
     """An option of the configuration as one of the command line, in the first words of the first model."""
-    said, SETTINGS[parameter] = next(
-        (_SAID[each], each) for each in _SAID if each.split(".")[-1] == parameter
-    )
+    SETTINGS[parameter] = next(each for each in _SAID if each.split(".")[-1] == parameter)
+    said = _SAID[SETTINGS[parameter]]
     name, _, takes = (typed or f"--{parameter.replace('_', '-')}").partition(" ")
     FLAGS[parameter] = name.partition("/")[0]
     text = text or re.split(r"[.:;](?: |$)", said["is"].removeprefix("Live: "))[0] + "."
@@ -101,9 +99,7 @@ _panel: list[str | None] = [None]
 Overwrite = Annotated[bool, opt("--overwrite", "Replace what is there once the new is complete.")]
 Quiet = Annotated[bool, opt("--quiet -q", "Print only warnings and errors.")]
 AsJson = Annotated[bool, opt("--json", "Print the result as JSON and nothing else.")]
-ConfigFile = Annotated[
-    Path | None, opt("--config FILE", "YAML file, or maivin, raivin, generic. none: suggest none.")
-]
+ConfigFile = Annotated[Path | None, opt("--config FILE", "A YAML file, or maivin, raivin, generic, none.")]
 Connect = Annotated[list[str] | None, opt("--zenoh ENDPOINT", "The device, as tcp/192.168.1.5:7447.")]
 Listen = Annotated[list[str] | None, opt("--zenoh-listen ENDPOINT", "Wait for the device at this address.")]
 ZenohConfig = Annotated[Path | None, opt("--zenoh-config FILE", "Zenoh's own file: TLS, user, password.")]

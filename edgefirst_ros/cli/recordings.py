@@ -22,17 +22,12 @@ if TYPE_CHECKING:
 def simulate(
     *,
     output: Annotated[Path, opt("--output -o FOLDER", "Folder for the recording and its truth.")],
-    rig: Annotated[
-        Path | None, opt("--rig FILE|robot", "Other sensors: a YAML file, or a robot with six cameras.")
-    ] = None,
+    rig: Annotated[Path | None, opt("--rig FILE|robot", "Sensors of a YAML file, or of a robot.")] = None,
     seconds: Annotated[float, opt("--seconds SECONDS", "Length of the drive.")] = 10.0,
     seed: Annotated[int, opt("--seed N", "Equal seeds and options give equal bytes.")] = 0,
     fps: Annotated[int, opt("--fps N", "Camera pictures per second.")] = 30,
     size: Annotated[str, opt("--size WxH", "Camera picture size.")] = "1280x720",
-    more: Annotated[
-        list[str] | None,
-        opt("--set NAME=VALUE", "Another option, such as codec=h265 or boxes3d=true; repeatable."),
-    ] = None,
+    more: Annotated[list[str] | None, opt("--set NAME=VALUE", "Others, as boxes3d=true; repeatable.")] = None,
     overwrite: options.Overwrite = False,
     quiet: Annotated[bool, opt("--quiet -q", "Print only the recording's path.")] = False,
     as_json: options.AsJson = False,
@@ -133,9 +128,8 @@ def play(
         with out.interruptible(stop, "stopping"), opening as link:
             player = Player(link, keys)
             if wait:
-                here = (
-                    f", such as edgefirst-ros capture --zenoh {listen[0].partition('#')[0]}" if listen else ""
-                )
+                place = listen[0].partition("#")[0] if listen else ""
+                here = f", such as edgefirst-ros capture --zenoh {place}" if place else ""
                 out.note(f"waiting up to {wait:g} s for a subscriber{here}", label="")
             if wait and not player.wait_for_subscriber(wait, stop) and not stop.is_set():
                 raise TransportError(f"nobody subscribed within {wait:g} s (--wait sets how long to wait)")

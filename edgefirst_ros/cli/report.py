@@ -107,9 +107,7 @@ def report(
     ],
     *,
     output: Annotated[Path | None, opt("--output -o FILE.html", "The page; default: beside PATH.")] = None,
-    picture: Annotated[
-        Path | None, opt("--picture FILE.png", "A contact sheet of a dataset in place of the page.")
-    ] = None,
+    picture: Annotated[Path | None, opt("--picture FILE.png", "A contact sheet, not the page.")] = None,
     rows: Annotated[int, opt("--rows N", "Samples of a contact sheet.", min=1, max=50)] = 6,
     config_file: options.ConfigFile = None,
     quiet: options.Quiet = False,

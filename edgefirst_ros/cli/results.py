@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
+from edgefirst_ros.cli.shared import Out
 from edgefirst_ros.cli.terminal import (
     NOTHING,
     clock,
@@ -36,17 +37,12 @@ _OWN_CLOCK = "stamp: the recording's own clock"
 
 
 def print_report(
-    console: Console,
-    report: Mapping[str, Any],
-    *,
-    detail: int = 1,
-    cost: str = "",
-    paths: Sequence[Path] = (),
+    out: Out, report: Mapping[str, Any], *, detail: int = 1, cost: str = "", paths: Sequence[Path] = ()
 ) -> None:
-    """Print what came of a run: what is in it, the verdict, and at most one note.
+    """Print what came of a run: what is in it, the verdict, and at most one note; or all as JSON.
 
     Args:
-        console: standard error.
+        out: where to.
         report: of the run.
         detail: 0 for what is wrong only, 2 for what became of every message, clocks, and all notes, too.
         cost: how large it is, and how long it took.
@@ -56,7 +52,10 @@ def print_report(
     from edgefirst_ros.report.judge import judge
     from edgefirst_ros.report.models import parsed
 
-    verdict = judge(parsed(report))
+    out.result({**report, "paths": [f"{path}" for path in paths]})
+    if out.as_json:
+        return
+    console, verdict = out.err, judge(parsed(report))
     for text in _details(report) if detail > 1 else ():
         print_line(console, text)
     if detail:
@@ -172,10 +171,9 @@ def _clock(found: Mapping[str, Any]) -> str:
     """Where the times of a topic are from."""
     if found["source"] != "stamp":
         return "no usable time stamp: the time of arrival is used"
-    if not found["clock"]:
-        return "the recording's own clock"
     off_ns = found["uncertainty_ns"]
-    return "device clock" + ("" if off_ns is None else f", aligned to ± {off_ns / 1e6:.0f} ms")
+    aligned = "" if off_ns is None else f", aligned to ± {off_ns / 1e6:.0f} ms"
+    return f"device clock{aligned}" if found["clock"] else "the recording's own clock"
 
 
 def _together(said: Iterable[tuple[str, str]], differing: str = "(?!)") -> Iterator[tuple[str, str]]:
@@ -198,12 +196,16 @@ def print_forecast(console: Console, found: Mapping[str, Any]) -> None:
         for topic, each in found["topics"].items()
         if each["role"] is not None
     ]
-    console.print(make_table(("topic", "used as", " Hz", "clock"), rows))
+    console.print(make_table("topic|used as| Hz|clock", rows))
     for topic, each in found["topics"].items():
         for reason, count in each["ignored"].items():
             print_line(console, f"{topic}: {several(count, 'messages')}: {reason}", "ignored")
-    for label in ("note", "warning", "hint"):
-        for text in found[f"{label}s"]:
+    _print_said(console, note=found["notes"], warning=found["warnings"], hint=found["hints"])
+
+
+def _print_said(console: Console, **said: Iterable[str]) -> None:
+    for label, texts in said.items():
+        for text in texts:
             print_line(console, text, label)
 
 
@@ -230,18 +232,9 @@ def print_recording(out: Console, found: Mapping[str, Any]) -> None:
         head += [f"topics of {found['prefix']}"] if found["prefix"] else []
     print_line(out, "   ".join(head))
     if topics := found["topics"]:
-        is_narrow = out.width < NARROW
-        columns = (
-            *(("topic",) if is_narrow else ("topic", "type")),
-            "used as",
-            " messages",
-            " Hz",
-            " MB",
-            " bad",
-        )
-        out.print(
-            make_table((*columns, " gaps", " longest s"), _contents(topics, "\n  " if is_narrow else ""))
-        )
+        columns, is_narrow = "topic|type|used as| messages| Hz| MB| bad| gaps| longest s", out.width < NARROW
+        columns = columns.replace("|type", "") if is_narrow else columns
+        out.print(make_table(columns, _contents(topics, "\n  " if is_narrow else "")))
     clocks = [(topic, t["clock"]) for topic, t in topics.items() if t["clock"]]
     said = ((topic, text) for topic, text in clocks if not text.startswith(_OWN_CLOCK))
     for text, names in _together(said, differing=r"[\d.,+]+"):
@@ -253,13 +246,8 @@ def print_recording(out: Console, found: Mapping[str, Any]) -> None:
     ]
     bad = [f"{name}: bad: {each['fault']}" for name, each in topics.items() if each.get("fault")]
     notes = found["note"], found["ambiguous"], *found["choices"], *bad, *found.get("notes", ())
-    for label, texts in {
-        "warning": [*found["clock_breaks"], *(each.text for each in damage), *late],
-        "note": filter(None, notes),
-        "hint": found["hints"],
-    }.items():
-        for text in texts:
-            print_line(out, text, label)
+    warnings = [*found["clock_breaks"], *(each.text for each in damage), *late]
+    _print_said(out, warning=warnings, note=filter(None, notes), hint=found["hints"])
     if "conversion" in found:
         print_forecast(out, found["conversion"])
 

@@ -72,17 +72,13 @@ class Out:
             self.tell("warning", fault)
         return pages
 
-    def complain(self, fault: str) -> None:
-        """Print what is wrong, and a line for each thing to do, which semicolons part."""
-        what, *actions = fault.split("; ")
-        self.tell("error", what)
-        for action in actions:
-            self.tell("hint", action)
-
     def fail(self, faults: Sequence[str]) -> None:
-        """Print faults, as an object, too, if results are JSON."""
+        """Print what is wrong, a line each, with a line for each thing to do, which semicolons part."""
         for fault in faults:
-            self.complain(fault)
+            what, *actions = fault.split("; ")
+            self.tell("error", what)
+            for action in actions:
+                self.tell("hint", action)
         if self.as_json:
             print_faults_as_json(faults)
 

@@ -6,7 +6,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Self
+from typing import Literal, Self
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
@@ -60,13 +60,13 @@ def print_row(console: Console, label: str, text: str) -> None:
     console.print(f"[bold]{label:<10}[/] {text}", highlight=False, soft_wrap=True)
 
 
-def make_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    """Rows of markup below the names of columns; those with a space before their names are numbers."""
+def make_table(columns: str, rows: Iterable[Sequence[str]]) -> Table:
+    """Rows of markup below ``name| number|...``: columns with a space before their names are numbers."""
     table = Table(box=None, pad_edge=False)
-    for name in columns:
+    for name in columns.split("|"):
         is_number = name.startswith(" ")
-        justify, width = ("right", len(name.strip())) if is_number else ("left", None)
-        table.add_column(name.strip(), justify=justify, min_width=width, no_wrap=is_number, overflow="fold")  # type: ignore[arg-type]
+        justify: Literal["left", "right"] = "right" if is_number else "left"
+        table.add_column(name.strip(), justify=justify, no_wrap=is_number, overflow="fold")
     for row in rows:
         table.add_row(*row)
     return table
@@ -133,9 +133,9 @@ class Progress:
         from rich.progress import Progress as Bar
 
         self.console, self._doing, self._quiet = console, doing, quiet
-        self._begun_s = self._looked_s = self._shown_s = time.monotonic()
-        self._left = TimeLeft()
-        self._left.after(self._begun_s, 0.0)
+        self.begun_s = self._looked_s = self._shown_s = time.monotonic()
+        self._left, self._done = TimeLeft(), 0.0
+        self._left.after(self.begun_s, 0.0)
         shown = TextColumn("{task.description:<10}"), BarColumn(30), TextColumn("{task.fields[detail]}")
         self._bar = Bar(*shown, console=console, disable=quiet or not console.is_terminal)
         self._task = self._bar.add_task(doing, total=1.0, detail="")
@@ -148,10 +148,10 @@ class Progress:
         if not self._bar.disable:
             self._bar.stop()
 
-    @property
-    def seconds(self) -> float:
-        """How long it has been shown."""
-        return time.monotonic() - self._begun_s
+    def add(self, amount: float, total: float) -> None:
+        """So much more of all is done."""
+        self._done += amount
+        self(self._done, total)
 
     def __call__(self, done: float, total: float = 1.0) -> None:
         """So much of all is done."""

@@ -31,10 +31,17 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], dict
     return report, inspect(McapRecording(recording), build_config({}))
 
 
+def printing(console: Console) -> Out:
+    """A command that prints to a console."""
+    out = Out()
+    out.err = console
+    return out
+
+
 def shown(width: int, *, report: dict[str, Any] | None = None, info: dict[str, Any] | None = None) -> str:
     console = Console(file=io.StringIO(), width=width)
     if report is not None:
-        print_report(console, report, detail=2)
+        print_report(printing(console), report, detail=2)
     if info is not None:
         print_recording(console, info)
     assert isinstance(console.file, io.StringIO)
@@ -97,11 +104,9 @@ def test_names_cannot_steer_the_terminal(made: tuple[dict[str, Any], dict[str, A
     }
     for width in (60, 200):
         console = PlainConsole(file=io.StringIO(), width=width)
-        print_report(console, report, detail=2)
+        print_report(printing(console), report, detail=2)
         print_recording(console, info)
-        out = Out()
-        out.err = console
-        out.complain(hostile)
+        printing(console).fail([hostile])
         assert isinstance(console.file, io.StringIO)
         text = console.file.getvalue()
         assert not set(text) & set("\x1b\x9b\x07")
