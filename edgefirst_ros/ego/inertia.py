@@ -35,7 +35,7 @@ GYRO, FORCE = 1.5e-4, 0.01
 """Least noise of rates, rad/s/√Hz, and forces, m/s²/√Hz: twice a MEMS sensor's own, for vibration."""
 VIBRATION, CALM_S = 2.0, 0.5
 """Noise is so much larger than the sensor's own, which is the least scatter of its samples over this time."""
-SCALE = 0.05
+SCALE = 0.08
 """A gyroscope is wrong by 3 % of what it measures, for seconds: rad/s/√Hz for each rad/s."""
 BLIND_TURN, BLIND_SWAY = 0.3, 0.02
 """Without a gyroscope: yaw rate, and roll and pitch rates, rad/s/√Hz: a car turns round in ten seconds."""
