@@ -210,7 +210,7 @@ def rolls_so(optimum: Optimum) -> bool:
     few = sum(node.place is not None for node in optimum.nodes) < 10
     if few or optimum.rolling.travel is None or not all(segment.feels for segment in segments):
         return True
-    # In sound drives of cars the rule costs up to 3 in a minute, in those of boats and drones as much each second.
+    # In sound drives of cars the rule costs up to 3 a minute, in those of boats and drones more each second.
     length_s = sum(segment.dt_s for segment in segments)
     return -1.0 < optimum.cost - optimum.free().cost <= 5.0 + 0.03 * length_s
 

@@ -260,7 +260,6 @@ class Motion:
             self._prepare()
             if final and self._pace.whole:
                 self._publish(len(self._nodes))
-                self._compare(now_ns)
                 return
             first = 0
             if self._pace.whole and self._solved:
@@ -270,7 +269,8 @@ class Motion:
             self._give_up()
             return
         self._solved = len(self._nodes)
-        self._compare(now_ns)
+        if self._rolling is not None:
+            self.odometer.compare(self._nodes)
         if not self._pace.whole:
             # Nobody waits longer for the newest poses than for the others.
             oldest = self._index(now_ns - self._pace.reach_ns)
@@ -282,16 +282,6 @@ class Motion:
                 self._relearn()
         elif now_ns - self._nodes[0].time_ns > self._pace.keep_ns + 2 * self._pace.reach_ns:
             self._publish(self._index(now_ns - self._pace.reach_ns))
-
-    def _compare(self, now_ns: int) -> None:
-        """Show the odometer the estimated way, where fixes are near."""
-        near_ns = -(2**63)
-        for before, node in pairwise(self._nodes):
-            near_ns = node.time_ns if node.place is not None else near_ns
-            if before.time_ns < self.odometer.compared_ns or node.time_ns > now_ns - 1_000_000_000:
-                continue
-            placed = node.time_ns - near_ns < 1_500_000_000 and self._rolling is not None
-            self.odometer.compare(before, node, placed=placed)
 
     def _prepare(self) -> None:
         """Initial values of new nodes, by the IMU from the last estimate, and near the fixes."""
@@ -517,6 +507,8 @@ class Motion:
         self._direct(optimum, stop)
         self._receiver.tell(math.inf if stop == len(self._nodes) else self._nodes[stop - 1].time_ns)
         self._path.replace(*self._rows(optimum, self._nodes[:stop]))
+        if self._rolling is not None:
+            self.odometer.compare(self._nodes)
         if stop < len(self._nodes):
             self._prior = optimum.prior_at(stop - 1)
             self._drop(stop - 1)

@@ -125,7 +125,7 @@ class Path:
     def replace(self, times_ns: Sequence[int], rows: Floats) -> None:
         """Append rows, in place of those from the first of them on."""
         self.series.cut(times_ns[0])
-        self.series.extend(times_ns, rows.ravel().tolist())
+        self.series.extend(times_ns, rows)
 
     def at(self, time_ns: int) -> Point | None:
         """The estimate at a time; None if the path is empty."""
@@ -136,10 +136,11 @@ class Path:
         if after == 0:
             return self._beyond(0, time_ns)
         start_ns = series.times_ns[after - 1]
-        # Where the estimate begins again: extrapolate from before it.
-        if after == len(series) or start_ns == time_ns or series.row(after)[20]:
+        if after == len(series) or start_ns == time_ns:
             return self._beyond(after - 1, time_ns)
-        start, end = series.row(after - 1).tolist(), series.row(after).tolist()
+        start, end = series.part(after - 1, after + 1).tolist()
+        if end[20]:  # where the estimate begins again: extrapolate from before it
+            return self._beyond(after - 1, time_ns)
         h = (series.times_ns[after] - start_ns) / 1e9
         s = (time_ns - start_ns) / 1e9 / h
         # Numbers, as numpy takes long over three of them.
@@ -150,7 +151,7 @@ class Path:
         return _point(position, speed_m_s, rotation, sigma, bool(end[19]))
 
     def _beyond(self, index: int, time_ns: int) -> Point:
-        values = self.series.row(index)
+        values = self.series.part(index, index + 1)[0]
         dt = (time_ns - self.series.times_ns[index]) / 1e9
         sigma = values[13:19].copy()
         # Beyond the ends the velocity is constant, with noise of the acceleration of 2 m/s²/√Hz.

@@ -133,17 +133,15 @@ class Trajectory:
         """Sentences on what has been found so far."""
         odometer, found = self._motion.odometer, [*self._motion.notes]
         if self._has_odometry and not self._follows:
-            found.append(f"the odometry {' and '.join(odometer.faults)}: it is not used")
-        if self._follows and not odometer.tells:
-            found.append("the odometry's velocities contradict its poses: speeds are those of its poses")
+            found.append(f"the odometry {odometer.fault}: it is not used")
         return found
 
     @property
     def doubts(self) -> list[str]:
         """Sentences on what makes the poses wrong that are written."""
-        found, faults = [*self._motion.doubts], self._motion.odometer.faults
-        if faults and self._follows:
-            found.append(f"the odometry {' and '.join(faults)}: the poses that are written are as wrong")
+        found, fault = [*self._motion.doubts], self._motion.odometer.fault
+        if fault and self._follows:
+            found.append(f"the odometry {fault}: the poses that are written are as wrong")
         return found
 
     @property
@@ -247,10 +245,8 @@ class Trajectory:
         found = self._motion.odometer.pose(pose.time_ns, MOST_GAP_NS, HOLD_NS)
         if found is None:
             return pose
-        row, rests_on = found
-        x, y, z, a, b, c, d, ahead_m_s, aside_m_s = row[:9].tolist()
-        speed_m_s = round(math.hypot(ahead_m_s, aside_m_s), SPEED_DECIMALS)
-        sigmas = row[13:].tolist()
+        row, speed_m_s, rests_on = found
+        x, y, z, a, b, c, d, *sigmas = row.tolist()
         rotation = canonical((a, b, c, d))
         return replace(
             pose,
@@ -261,7 +257,7 @@ class Trajectory:
             rotation_basis=rests_on,
             position_sigma_m=_known(sigmas[:3]),
             rotation_sigma_rad=_known(sigmas[3:]),
-            speed_m_s=None if math.isnan(speed_m_s) else speed_m_s,
+            speed_m_s=None if math.isnan(speed_m_s) else round(speed_m_s, SPEED_DECIMALS),
         )
 
     def _sound(self, imu: Imu) -> Imu:

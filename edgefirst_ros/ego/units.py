@@ -7,14 +7,16 @@ what it holds. Gravity shows the unit of forces and which axis is up; turns show
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import gtsam
 import numpy as np
 
 from edgefirst_ros.ego.fixes import Fix, judged
-from edgefirst_ros.ego.geometry import LEAST, STANDARD_GRAVITY_M_S2, Floats, Quaternion, Slope, enu_axes, rot3
+from edgefirst_ros.ego.geometry import STANDARD_GRAVITY_M_S2, Floats, Quaternion, enu_axes, rot3
 from edgefirst_ros.ego.inertia import LEAST_FORCE_M_S2, MOST_FORCE_M_S2, SILENT_NS
 from edgefirst_ros.model.navigation import NavSatFix
 from edgefirst_ros.model.transform import product
@@ -26,8 +28,36 @@ UPRIGHT = 0.5
 """Cosine between the mean force and up: nothing speeds up by as much as gravity for long."""
 WAY_M, WAY_NS, MOST_WAY_NS = 10.0, 2_000_000_000, 20_000_000_000
 """Fixes this far apart show a course: noise of 1 m turns it by 8°."""
+LEAST, SURE, SAME = 10, 5.0, 0.3
+"""So many pairs tell a slope, if it is nearer to the expected one than so many standard deviations, and by a
+share: slip and filters change slopes by less."""
 _FLU_FROM_FRD = np.array((1.0, 0.0, 0.0, 0.0))
 _ENU_FROM_NED = np.array((math.sqrt(0.5), math.sqrt(0.5), 0.0, 0.0))
+
+
+@dataclass(slots=True)
+class _Slope:
+    """How much one turn is for each radian of another, by least squares."""
+
+    count: int = 0
+    squares: float = 0.0
+    products: float = 0.0
+    others: float = 0.0
+
+    def add(self, turned: float, other: float) -> None:
+        """Take one of each."""
+        self.count += 1
+        self.squares += turned * turned
+        self.products += turned * other
+        self.others += other * other
+
+    def is_near(self, expected: float) -> bool:
+        """Whether it is the expected one, for sure."""
+        if self.count < LEAST or self.squares <= 1e-6 * self.others:
+            return False
+        slope = self.products / self.squares
+        sigma = math.sqrt(max(0.0, self.others - slope * self.products) / (self.count - 1) / self.squares)
+        return abs(slope / expected - 1) < SAME and 2 * SURE * sigma < expected
 
 
 class Units:
@@ -58,11 +88,11 @@ class Units:
         self._last: gtsam.Rot3 | None = None
         self._raised, self._raises = np.zeros(3), 0
         """Sum of forces where the orientations say up is."""
-        self._attitude = Slope(), Slope(), Slope()
+        self._attitude = _Slope()
         self._up = self._mount[2].copy()
         """Of the rig in the IMU's axes, until forces show it."""
         self._yaw: deque[tuple[int, float]] = deque(maxlen=4 * MOST_WAY_NS // WINDOW_NS)
-        self._course, self._fast = Slope(), 0
+        self._course, self._fast = _Slope(), 0
         self._fix: Fix | None = None
         self._before: tuple[float, float] | None = None
         """Course and yaw of the way before."""
@@ -109,14 +139,15 @@ class Units:
 
     def add_samples(self, times_ns: Sequence[int], samples: Floats) -> None:
         """Take samples (n, 10) as ``inertia.sample_row`` gives them."""
-        start = 0
-        for index, time_ns in enumerate(times_ns):
-            self._times.append(time_ns)
-            if time_ns - self._times[0] >= WINDOW_NS:
-                self._rows.append(samples[start : index + 1])
-                self._window(np.array(self._times, np.int64), np.concatenate(self._rows))
-                self._times, self._rows, start = [time_ns], [], index
-        self._rows.append(samples[start:])
+        self._times.extend(times_ns)
+        self._rows.append(samples)
+        if not self._times or self._times[-1] - self._times[0] < WINDOW_NS:
+            return
+        times, rows, start = np.array(self._times, np.int64), np.concatenate(self._rows), 0
+        while (end := bisect_left(self._times, self._times[start] + WINDOW_NS)) < len(times):
+            self._window(times[start : end + 1], rows[start : end + 1])
+            start = end
+        self._times, self._rows = self._times[start:], [rows[start:]]
 
     def add_fix(self, time_ns: int, arrival: int, fix: NavSatFix) -> None:
         """Take a fix, and with it the course since one before."""
@@ -187,13 +218,13 @@ class Units:
             self._raises += 1
         if last is not None:
             others = gtsam.Rot3.Logmap(last.between(self._last)).tolist()
-            for slope, mine, other in zip(self._attitude, turned.tolist(), others, strict=True):
-                slope.add(mine, other)
+            for mine, other in zip(turned.tolist(), others, strict=True):
+                self._attitude.add(mine, other)
 
     def _judge(self) -> None:
         if self.contradictions:
             return
-        is_turn = any(each.is_near(DEGREE) for each in self._attitude) and not self._course.is_near(1.0)
+        is_turn = self._attitude.is_near(DEGREE) and not self._course.is_near(1.0)
         if self._fast > 1 or self._course.is_near(DEGREE) or is_turn:
             self.rate = DEGREE
         if self._raises < 2 or self._raised[2] > UPRIGHT * float(np.linalg.norm(self._raised)):

@@ -11,12 +11,13 @@ import pytest
 from ego_drives import MEMS, Case, S, from_yaw, ns
 
 from edgefirst_ros.ego.fixes import Vehicle
-from edgefirst_ros.ego.graph import Node
+from edgefirst_ros.ego.graph import Node, Place
 from edgefirst_ros.ego.motion import solve
 from edgefirst_ros.ego.navigationlog import NavigationLog, Odometer
 from edgefirst_ros.model.navigation import Imu, Odometry
 
 UNKNOWN = (math.nan,) * 3
+FIX = Place(np.zeros(3), np.ones(3), np.ones(3))
 
 
 def rolled(metres: float, radius_m: float = 20.0) -> Odometry:
@@ -31,11 +32,12 @@ def circling(seconds: float, ratio: Callable[[int], float] = lambda _: 0.95) -> 
     odometer = Odometer()
     for step in range(round(seconds * 20) + 1):
         odometer.add(step * S // 20, rolled(step / 2))
-    for second in range(int(seconds)):
-        nodes = [Node(0, at * S, pose=posed(rolled(10 * at))) for at in (second, second + 1)]
-        way = ratio(second) * (nodes[1].pose.translation() - nodes[0].pose.translation())
-        nodes[1].pose = gtsam.Pose3(nodes[1].pose.rotation(), nodes[0].pose.translation() + way)
-        odometer.compare(*nodes, placed=True)
+    nodes, place = [], np.zeros(3)
+    for second in range(int(seconds) + 2):
+        pose = posed(rolled(10 * second))
+        nodes.append(Node(0, second * S, pose=gtsam.Pose3(pose.rotation(), place), place=FIX))
+        place = place + ratio(second) * (posed(rolled(10 * second + 10)).translation() - pose.translation())
+    odometer.compare(nodes)
     return odometer
 
 
