@@ -30,10 +30,6 @@ COURSE_S, COURSE_M = 1.5, 1.0
 """Fixes show a course by the way from this long before to this long after, beyond their noise."""
 BACKWARDS_M_S = 2.5
 """No vehicle goes backwards so fast for so long: what looks so is mounted the other way round."""
-STEERED_M_S, STEERED_NODES, STEERED_RAD = 3.0, 25, math.radians(0.25)
-"""A mounting shows at this speed, in five seconds of nodes, from this angle on."""
-STEERED_FURTHER = 1.5
-"""Rolling along the wrong direction, the rule hides half of the angle and more."""
 WRONG = 15.0
 """More than this for each node no true heading costs, even with fixes that are refused later; a third of it
 if the vehicle may move anywhere."""
@@ -213,31 +209,6 @@ def rolls_so(optimum: Optimum) -> bool:
     # In sound drives of cars the rule costs up to 3 a minute, in those of boats and drones more each second.
     length_s = sum(segment.dt_s for segment in segments)
     return -1.0 < optimum.cost - optimum.free().cost <= 5.0 + 0.03 * length_s
-
-
-def steered(nodes: Sequence[Node], rolling: Rolling) -> Rolling | None:
-    """How the vehicle rolls, if its velocity points elsewhere for long; None if it rolls as it is taken to.
-
-    The rule that it rolls hides a wrong direction unless fixes are good; but then nothing depends on it.
-    """
-    if rolling.travel is None:
-        return None
-    angles = []
-    for node in nodes:
-        if node.segment is None or node.segment.quiet or not (node.segment.turns and node.segment.feels):
-            continue
-        moved = rolling.travel.T @ node.pose.rotation().matrix().T @ node.velocity_m_s
-        if abs(moved[0]) > STEERED_M_S:
-            angles.append((math.atan(moved[1] / moved[0]), -math.atan(moved[2] / moved[0])))
-    if len(angles) < STEERED_NODES:
-        return None
-    yaw, pitch = np.mean(angles, axis=0).tolist()
-    # One second's angles are as one.
-    sigma = np.std(angles, axis=0) / math.sqrt(len(angles) / 5)
-    if abs(yaw) < max(STEERED_RAD, 4 * sigma[0]) and abs(pitch) < max(STEERED_RAD, 4 * sigma[1]):
-        return None
-    off = gtsam.Rot3.Rz(STEERED_FURTHER * yaw).compose(gtsam.Rot3.Ry(STEERED_FURTHER * pitch)).matrix()
-    return Rolling(rolling.travel @ off)
 
 
 def _best(optima: Sequence[Optimum]) -> Optimum:

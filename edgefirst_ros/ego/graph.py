@@ -43,8 +43,6 @@ MOVING_SIGMAS = 4.0
 """Beyond three times that speed, and this many deviations, the estimate says that a vehicle moves."""
 UPRIGHT_RAD = math.radians(10)
 """Roll and pitch without an accelerometer; it stays for seconds, so each node tells less than the true 3°."""
-HALVINGS = 4
-"""Of a step of the descent that leads upwards, as what turns far is not linear."""
 END = math.sqrt(2)
 """Half of a process's information is at its beginning, half at its end."""
 LOOSE = 1e4
@@ -371,14 +369,7 @@ class Optimum:
         self.cost = self._error()
         for _ in range(rounds):
             self._tree = self._eliminated(self._graph.linearize(self._values))
-            step, most = self._tree.optimize(), self._error()
-            found = self._values.retract(step)
-            for _ in range(HALVINGS):
-                if self._graph.error(found) <= most:
-                    break
-                step = step.scale(0.5)
-                found = self._values.retract(step)
-            self._values = found
+            self._values = self._values.retract(self._tree.optimize())
             if far:
                 # GTSAM's derivatives of a factor between poses hold where its rotation is what was measured,
                 # and that of a fix has none of its own.

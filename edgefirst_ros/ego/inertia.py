@@ -35,7 +35,7 @@ GYRO, FORCE = 1.5e-4, 0.01
 """Least noise of rates, rad/s/√Hz, and forces, m/s²/√Hz: twice a MEMS sensor's own, for vibration."""
 VIBRATION, CALM_S = 2.0, 0.5
 """Noise is so much larger than the sensor's own, which is the least scatter of its samples over this time."""
-SCALE = 0.08
+SCALE = 0.065
 """A gyroscope is wrong by 3 % of what it measures, for seconds: rad/s/√Hz for each rad/s."""
 BLIND_TURN, BLIND_SWAY = 0.3, 0.02
 """Without a gyroscope: yaw rate, and roll and pitch rates, rad/s/√Hz: a car turns round in ten seconds."""
@@ -57,9 +57,7 @@ class Segment:
     Attributes:
         dt_s: its length.
         measured: preintegrated.
-        rows: within it (n, 7): seconds from its start, then change of velocity and position (m/s, m) since,
-            without gravity.
-        turns_at: change of rotation since its start at those rows.
+        inner: seconds from its start, and the motion since, without gravity.
         rate_rad_s: at its end, bias included (3,).
         force_m_s2: mean specific force (3,).
         turns: rates were measured all the time.
@@ -70,8 +68,7 @@ class Segment:
 
     dt_s: float
     measured: gtsam.PreintegratedImuMeasurements
-    rows: Floats
-    turns_at: Sequence[gtsam.Rot3]
+    inner: Sequence[tuple[float, gtsam.NavState]]
     rate_rad_s: Floats
     force_m_s2: Floats
     turns: bool
@@ -168,19 +165,17 @@ class Preintegrator:
             pim = gtsam.PreintegratedImuMeasurements(
                 _parameters(gravity_m_s2, turning, push if feels else BLIND_FORCE)
             )
-            rows, turns_at, due_s = [], [], ROW_NS / 1e9
+            inner, due_s = [], ROW_NS / 1e9
             for index, at_s in enumerate(until_s[start:end].tolist(), start):
                 pim.integrateMeasurement(turned_force[index], rate[index], dt[index])
                 if at_s >= due_s and index + 1 < end and turns and feels:
                     due_s = at_s + ROW_NS / 1e9
-                    rows.append((at_s, *pim.deltaVij(), *pim.deltaPij()))
-                    turns_at.append(pim.deltaRij())
+                    inner.append((at_s, pim.deltaXij()))
             found.append(
                 Segment(
                     float(lengths_s[number]),
                     pim,
-                    np.array(rows).reshape(-1, 7),
-                    turns_at,
+                    inner,
                     rate[end - 1],
                     means[number],
                     turns,

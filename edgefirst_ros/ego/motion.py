@@ -12,7 +12,7 @@ from operator import attrgetter
 import gtsam
 import numpy as np
 
-from edgefirst_ros.ego.beginning import BACKWARDS_M_S, begin, headed, placed, rolls_so, steered, upright
+from edgefirst_ros.ego.beginning import BACKWARDS_M_S, begin, headed, placed, rolls_so, upright
 from edgefirst_ros.ego.fixes import Courses, JudgedFix, Mounting, Vehicle
 from edgefirst_ros.ego.geometry import STANDARD_GRAVITY_M_S2, Floats, Quaternion, gravity_m_s2
 from edgefirst_ros.ego.graph import ANY_RAD, FAST_M_S, STEADY_NS, Node, Optimum, Prior, Rolling, rough
@@ -342,13 +342,6 @@ class Motion:
                 self._rolls = anew.travel is not None if anew is not None else rolls
                 self._rolling = anew or (Rolling(None) if self._pace.whole else None)
                 optimum = self._agreed(first, ROUNDS)
-        # Times that a mounting is corrected at once: each halves what is left.
-        for _ in range(0 if last and self._solved else 8):
-            turned = None if self._rolling is None else steered(optimum.nodes, self._rolling)
-            if turned is None:
-                break
-            self._rolling = turned
-            optimum = self._optimum(first, rounds)
         if not math.isfinite(optimum.cost):
             raise ValueError("the measurements have no optimum")
         return optimum
@@ -419,7 +412,9 @@ class Motion:
             prior = rough(nodes[0], place_m=min(1e3, far_m))
         # Without the rule headings take longer.
         far = self._rolling is not None and not self._rolls
-        return Optimum(nodes, prior, self._rolling or Rolling(None), rounds=rounds + 4 * far, far=far)
+        return Optimum(
+            nodes, prior, self._rolling or Rolling(None), rounds=rounds * (3 if far else 1), far=far
+        )
 
     def _stand(self, optimum: Optimum) -> set[bool]:
         """Find where the vehicle stands: a quiet IMU, hardly any way, and a velocity that may be zero.

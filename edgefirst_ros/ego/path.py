@@ -47,7 +47,6 @@ def rows_of(nodes: Sequence[Node], sigmas: Floats) -> tuple[list[int], Floats]:
     """
     table = np.zeros((len(nodes), COLUMNS))
     turned = [node.pose.rotation() for node in nodes]
-    axes = np.array([each.matrix() for each in turned]).reshape(-1, 3, 3)
     for row, node, turn in zip(table, nodes, turned, strict=True):
         row[0:3], row[3:6], row[6:10] = node.pose.translation(), node.velocity_m_s, quaternion(turn)
         if node.segment is not None and node.segment.turns:
@@ -56,60 +55,41 @@ def rows_of(nodes: Sequence[Node], sigmas: Floats) -> tuple[list[int], Floats]:
     table[:, 13:19] = sigmas
     if len(table) > 1 and table[0, 19] == 0:
         table[0, 19], table[0, 10:13] = table[1, 19], table[1, 10:13]
-    times = np.array([node.time_ns for node in nodes], np.int64)
-    having = [
-        (index, node.segment)
-        for index, node in enumerate(nodes[1:])
-        if node.segment is not None and len(node.segment.rows) and not node.begins_again
-    ]
-    rows = table
-    if having:
-        counts = [len(segment.rows) for _, segment in having]
-        of = np.repeat([index for index, _ in having], counts)
-        felt = np.concatenate([segment.rows for _, segment in having])
-        ends = np.array([(s.dt_s, *s.measured.deltaVij(), *s.measured.deltaPij()) for _, s in having])
-        inner = _between(table[of], table[of + 1], axes[of], felt, np.repeat(ends, counts, axis=0))
-        inner[:, 6:10] = [each for index, s in having for each in _rotations(s, *turned[index : index + 2])]
-        rows = np.concatenate([table, inner])
-        times = np.concatenate([times, times[of] + np.round(felt[:, 0] * 1e9).astype(np.int64)])
-    rows[:, :6] = np.round(rows[:, :6], DECIMALS[0])
-    rows[:, 6:10] = np.round(rows[:, 6:10], DECIMALS[1])
-    order = np.argsort(times, kind="stable")
-    return times[order].tolist(), rows[order]
+    times, rows = [nodes[0].time_ns], [table[0]]
+    for index, node in enumerate(nodes[1:]):
+        if node.segment is not None and not node.begins_again:
+            inner = _between(table[index], table[index + 1], node.segment, turned[index], turned[index + 1])
+            for at_s, row in inner:
+                times.append(nodes[index].time_ns + round(at_s * 1e9))
+                rows.append(row)
+        times.append(node.time_ns)
+        rows.append(table[index + 1])
+    found = np.array(rows)
+    found[:, :6] = np.round(found[:, :6], DECIMALS[0])
+    found[:, 6:10] = np.round(found[:, 6:10], DECIMALS[1])
+    return times, found
 
 
-def _between(start: Floats, end: Floats, axes: Floats, felt: Floats, whole: Floats) -> Floats:
-    """Rows between two nodes (n, 21) but for rotations: what was felt, bent so that it ends at the second.
+def _between(
+    start: Floats, end: Floats, segment: Segment, turned: gtsam.Rot3, turned_then: gtsam.Rot3
+) -> Iterator[tuple[float, Floats]]:
+    """Seconds and rows between two: what was measured, bent and turned evenly so that it ends at the second.
 
     A constant acceleration, as of gravity or by a bias, is a part of the cubic that bends it.
-
-    Args:
-        start: rows of the nodes before (n, 21).
-        end: of the nodes after.
-        axes: of the rig at those before (n, 3, 3).
-        felt: seconds, change of velocity and position since the node before (n, 7).
-        whole: likewise, up to the node after.
     """
-    s, dt = felt[:, :1] / whole[:, :1], whole[:, :1]
-    velocity, place, last_velocity, last_place = (
-        np.einsum("nij,nj->ni", axes, moved[:, part]) for moved in (felt, whole) for part in (_V, _P)
-    )
-    slopes = start[:, 3:6] * dt, (end[:, 3:6] - last_velocity) * dt
-    bend, bending = _cubic(start[:, 0:3], slopes[0], end[:, 0:3] - last_place, slopes[1], s)
-    made: Floats = (1 - s) * start + s * end
-    made[:, 0:3], made[:, 3:6] = place + bend, velocity + bending / dt
-    made[:, 10:13], made[:, 19], made[:, 20] = np.nan, 1.0, 0.0
-    return made
-
-
-_V, _P = slice(1, 4), slice(4, 7)
-
-
-def _rotations(segment: Segment, start: gtsam.Rot3, end: gtsam.Rot3) -> Iterator[Quaternion]:
-    """Rotations at a segment's rows: what was measured, turned evenly so that it ends as it should."""
-    off = gtsam.Rot3.Logmap(start.compose(segment.measured.deltaRij()).between(end))
-    for at_s, turned in zip(segment.rows[:, 0].tolist(), segment.turns_at, strict=True):
-        yield quaternion(start.compose(turned).compose(gtsam.Rot3.Expmap(off * (at_s / segment.dt_s))))
+    axes, dt, whole = turned.matrix(), segment.dt_s, segment.measured
+    off = gtsam.Rot3.Logmap(turned.compose(whole.deltaRij()).between(turned_then))
+    slope: Floats = start[3:6] * dt
+    last_slope: Floats = (end[3:6] - axes @ whole.deltaVij()) * dt
+    last: Floats = end[:3] - axes @ whole.deltaPij()
+    for at_s, state in segment.inner:
+        s = at_s / dt
+        bend, bending = _cubic(start[:3], slope, last, last_slope, s)
+        row = (1 - s) * start + s * end
+        row[0:3], row[3:6] = axes @ state.position() + bend, axes @ state.velocity() + bending / dt
+        row[6:10] = quaternion(turned.compose(state.attitude()).compose(gtsam.Rot3.Expmap(off * s)))
+        row[10:13], row[19], row[20] = np.nan, 1.0, 0.0
+        yield at_s, row
 
 
 class Path:

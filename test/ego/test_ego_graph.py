@@ -284,7 +284,7 @@ def test_a_prior_stands_for_what_is_gone(rolling: Rolling, cut: int, online: boo
     rest = Optimum(nodes[cut:], prior, rolling, rounds=10)
     found = np.array([node.pose.translation() for node in nodes[cut:]])
     # Online it is linearized where the past alone has it; slip is a share of the speed, which has changed.
-    rel = 0.02 if online else 2e-3
+    rel = 0.025 if online else 2e-3
     assert np.abs((found - places) / expected[:, :3]).max() < 5 * rel
     for turn, node, sigma in zip(turns, nodes[cut:], expected[:, 3:], strict=True):
         assert np.abs(gtsam.Rot3.Logmap(turn.between(node.pose.rotation())) / sigma).max() < 5 * rel
