@@ -365,7 +365,6 @@ class Optimum:
             self._values.insert(key(kind, node), getattr(node, _FIELDS[kind]))
             self._order.push_back(key(kind, node))
         self._tree: gtsam.GaussianBayesTree | None = None
-        self._net: gtsam.GaussianBayesNet | None = None
         self.cost = self._error()
         for _ in range(rounds):
             self._tree = self._eliminated(self._graph.linearize(self._values))
@@ -376,8 +375,9 @@ class Optimum:
                 self._write()
                 self._graph = _led(lasting, nodes, prior, rolling)
             before, self.cost = self.cost, self._error()
-            enough = (1e-4 if far else 1e-3) * self.cost
-            if self.cost == math.inf or abs(before - self.cost) < max(enough, 0.05):
+            # Where nothing but accelerations shows a heading, it changes by much at hardly any cost.
+            enough = 0.005 if far and rolling.travel is None else max(1e-3 * self.cost, 0.05)
+            if self.cost == math.inf or abs(before - self.cost) < enough:
                 break
         self._write()
 
@@ -419,7 +419,8 @@ class Optimum:
                 told.append(index)
         found = np.empty((len(told), 6))
         for row, index in zip(found, told, strict=True):
-            covariance, turned = self._covariance(nodes[index]), nodes[index].pose.rotation().matrix()
+            covariance = self._covariance(key("x", nodes[index]))
+            turned = nodes[index].pose.rotation().matrix()
             row[:3] = np.einsum("ij,jk,ik->i", turned, covariance[3:, 3:], turned)
             row[3:] = np.diagonal(covariance)[:3]
         found = np.sqrt(np.maximum(found, 0.0))
@@ -431,42 +432,26 @@ class Optimum:
         velocity = node.velocity_m_s if since is None else node.velocity_m_s - since.velocity_m_s
         if float(np.linalg.norm(velocity)) < 0.1:
             return False
-        noise = self._slow_covariance(key("v", node), None if since is None else key("v", since))
+        noise = self._covariance(*(key("v", each) for each in (node, since) if each is not None))
+        if since is not None:
+            change = np.hstack([np.eye(3), -np.eye(3)])
+            noise = change @ noise @ change.T
         ratios = np.linalg.solve(noise + np.eye(3) * STILL_M_S**2, velocity)
         return float(velocity @ ratios) > MOVING_SIGMAS**2
 
-    def _covariance(self, node: Node) -> Floats:
-        """Of a node's pose (6, 6): rotation about, and position along the rig's axes."""
+    def _covariance(self, *keys: int) -> Floats:
+        """Of variables, one after another; of a pose: rotation about, and position along the rig's axes."""
         if self._tree is None:
             self._tree = self._eliminated(self._graph.linearize(self._values))
-        try:
-            covariance: Floats = self._tree.marginalCovariance(key("x", node))
-        except RuntimeError:
-            return self._slow_covariance(key("x", node))
-        return covariance
-
-    def _slow_covariance(self, of: int, less: int | None = None) -> Floats:
-        """Of a variable or a difference of two; GTSAM's way, which squares, may find their matrix singular.
-
-        With JᵀJ = RᵀR, the covariance of some variables is that of the columns of R⁻ᵀ that are theirs.
-        """
-        if self._net is None:
-            linear = self._graph.linearize(self._values)
-            self._net = linear.eliminateSequential(self._order, gtsam.EliminateQR)
-        zero, columns = gtsam.VectorValues.Zero(self._net.optimize()), []
-        for axis in np.eye(len(zero.at(of))):
-            unit, part = gtsam.VectorValues(zero), gtsam.VectorValues()
-            part.insert(of, axis)
-            if less is not None:
-                part.insert(less, -axis)
-            unit.update(part)
-            columns.append(self._net.backSubstituteTranspose(unit))
-        return np.array([[one.dot(other) for other in columns] for one in columns])
+        if len(keys) == 1:
+            return np.asarray(self._tree.marginalCovariance(keys[0]))
+        joint = self._tree.jointMarginalCovariance(keys)
+        return np.block([[joint.at(one, other) for other in keys] for one in keys])
 
     def heading_sigma_rad(self, node: Node) -> float:
         """Of a node's rotation about the vertical."""
         up = node.pose.rotation().matrix()[2]
-        return math.sqrt(max(0.0, float(up @ self._covariance(node)[:3, :3] @ up)))
+        return math.sqrt(max(0.0, float(up @ self._covariance(key("x", node))[:3, :3] @ up)))
 
     def evidence(self, candidates: Sequence[Floats]) -> Iterator[float]:
         """How well slow errors of the fixes, standard deviations in metres (3,), explain them.

@@ -16,8 +16,8 @@ from edgefirst_ros.ego.graph import Node
 from edgefirst_ros.ego.inertia import Segment
 
 Number = TypeVar("Number", float, Floats)
-COLUMNS = 21
-"""Position, velocity, rotation (x, y, z, w), rates, sigmas (6), whether it turns, whether it begins again."""
+COLUMNS = 18
+"""Position, velocity, rotation (x, y, z, w), sigmas (6), whether it turns, whether it begins again."""
 DECIMALS = 6, 8
 """Of metres and of quaternions: no sigma is as small, and the last digits differ between processors."""
 SPEED_DECIMALS = 3
@@ -39,7 +39,7 @@ class Point:
 
 
 def rows_of(nodes: Sequence[Node], sigmas: Floats) -> tuple[list[int], Floats]:
-    """Times and rows (n, 21) of nodes, and between them from what the IMU measured.
+    """Times and rows (n, 18) of nodes, and between them from what the IMU measured.
 
     Args:
         nodes: consecutive ones.
@@ -49,12 +49,9 @@ def rows_of(nodes: Sequence[Node], sigmas: Floats) -> tuple[list[int], Floats]:
     turned = [node.pose.rotation() for node in nodes]
     for row, node, turn in zip(table, nodes, turned, strict=True):
         row[0:3], row[3:6], row[6:10] = node.pose.translation(), node.velocity_m_s, quaternion(turn)
-        if node.segment is not None and node.segment.turns:
-            row[10:13], row[19] = node.segment.rate_rad_s - node.bias.gyroscope(), 1
-        row[20] = node.begins_again
-    table[:, 13:19] = sigmas
-    if len(table) > 1 and table[0, 19] == 0:
-        table[0, 19], table[0, 10:13] = table[1, 19], table[1, 10:13]
+        row[16:] = node.segment is not None and node.segment.turns, node.begins_again
+    table[:, 10:16] = sigmas
+    table[0, 16] = table[min(1, len(table) - 1), 16]
     times, rows = [nodes[0].time_ns], [table[0]]
     for index, node in enumerate(nodes[1:]):
         if node.segment is not None and not node.begins_again:
@@ -88,7 +85,7 @@ def _between(
         row = (1 - s) * start + s * end
         row[0:3], row[3:6] = axes @ state.position() + bend, axes @ state.velocity() + bending / dt
         row[6:10] = quaternion(turned.compose(state.attitude()).compose(gtsam.Rot3.Expmap(off * s)))
-        row[10:13], row[19], row[20] = np.nan, 1.0, 0.0
+        row[16:] = 1.0, 0.0
         yield at_s, row
 
 
@@ -119,7 +116,7 @@ class Path:
         if after == len(series) or start_ns == time_ns:
             return self._beyond(after - 1, time_ns)
         start, end = series.part(after - 1, after + 1).tolist()
-        if end[20]:  # where the estimate begins again: extrapolate from before it
+        if end[17]:  # where the estimate begins again: extrapolate from before it
             return self._beyond(after - 1, time_ns)
         h = (series.times_ns[after] - start_ns) / 1e9
         s = (time_ns - start_ns) / 1e9 / h
@@ -127,25 +124,23 @@ class Path:
         moves = [_cubic(start[n], start[n + 3] * h, end[n], end[n + 3] * h, s) for n in range(3)]
         position, speed_m_s = [place for place, _ in moves], math.hypot(moves[0][1], moves[1][1]) / h
         rotation = rot3(start[6:10]).slerp(s, rot3(end[6:10]))
-        sigma = [(1 - s) * a + s * b for a, b in zip(start[13:19], end[13:19], strict=True)]
-        return _point(position, speed_m_s, rotation, sigma, bool(end[19]))
+        sigma = [(1 - s) * a + s * b for a, b in zip(start[10:16], end[10:16], strict=True)]
+        return _point(position, speed_m_s, rotation, sigma, bool(end[16]))
 
     def _beyond(self, index: int, time_ns: int) -> Point:
         values = self.series.part(index, index + 1)[0]
         dt = (time_ns - self.series.times_ns[index]) / 1e9
-        sigma = values[13:19].copy()
+        sigma = values[10:16].copy()
         # Beyond the ends the velocity is constant, with noise of the acceleration of 2 m/s²/√Hz.
         sigma[:3] = np.hypot(sigma[:3], 2.0 * math.sqrt(abs(dt) ** 3 / 3))
-        turns = bool(values[19]) and abs(dt) < 0.1
-        rotation = rot3(values[6:10].tolist())
-        if turns and dt and not math.isnan(values[10]):
-            rotation = rotation.compose(gtsam.Rot3.Expmap(values[10:13] * dt))
-        speed_m_s = math.hypot(*values[3:5].tolist())
-        return _point((values[0:3] + values[3:6] * dt).tolist(), speed_m_s, rotation, sigma.tolist(), turns)
+        position, speed_m_s = (values[0:3] + values[3:6] * dt).tolist(), math.hypot(values[3], values[4])
+        return _point(
+            position, speed_m_s, rot3(values[6:10]), sigma.tolist(), bool(values[16]) and abs(dt) < 0.1
+        )
 
 
 def _cubic(
-    start: Number, start_slope: Number, end: Number, end_slope: Number, s: Number
+    start: Number, start_slope: Number, end: Number, end_slope: Number, s: float
 ) -> tuple[Number, Number]:
     """Hermite's cubic at s from 0 to 1, and its slope."""
     rest, bend = 1 - s, 6 * s * (end - start)

@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import gtsam
 import numpy as np
 
 from edgefirst_ros.ego.fixes import Fix, judged
@@ -85,10 +84,8 @@ class Units:
         self._rows: list[Floats] = []
         self._sizes: list[tuple[float, float]] = []
         """Median force of the first windows, and its relative scatter."""
-        self._last: gtsam.Rot3 | None = None
         self._raised, self._raises = np.zeros(3), 0
         """Sum of forces where the orientations say up is."""
-        self._attitude = _Slope()
         self._up = self._mount[2].copy()
         """Of the rig in the IMU's axes, until forces show it."""
         self._yaw: deque[tuple[int, float]] = deque(maxlen=4 * MOST_WAY_NS // WINDOW_NS)
@@ -179,7 +176,7 @@ class Units:
         force = rows[:, 7:].mean(axis=0)
         is_known = np.isfinite(turned).all() and np.isfinite(force).all()
         if not is_known or steps_s.max() > SILENT_NS / 1e9:
-            self._last = self._before = self._fix = None
+            self._before = self._fix = None
             return
         length_s = float(steps_s.sum())
         # Nothing that takes pictures turns round in a second.
@@ -191,7 +188,13 @@ class Units:
         if not math.isnan(self.force):  # a bend tilts forces over five seconds by less than 20°
             up = force / max(float(np.linalg.norm(force)), 1e-9)
             self._up += (up - self._up) * (min(1.0, length_s / 5) if self._yaw else 1.0)
-        self._orient(rows[-1, :4], turned, force)
+        told, is_felt = (
+            rows[-1, :4],
+            LEAST_FORCE_M_S2 <= np.linalg.norm(force) * self.force <= MOST_FORCE_M_S2,
+        )
+        if np.isfinite(told).all() and told.any() and is_felt:
+            self._raised += rot3(told).matrix() @ force
+            self._raises += 1
         last = self._yaw[-1][1] if self._yaw else 0.0
         lean = max(float(np.linalg.norm(self._up)), 1e-9)
         self._yaw.append((int(times[-1]), last + float(turned @ self._up) / lean))
@@ -207,25 +210,10 @@ class Units:
         # Forces without gravity may be as large as this, but not as steady.
         self.force = STANDARD_GRAVITY_M_S2 if 0.85 < size < 1.15 and scatter < 0.1 else math.nan
 
-    def _orient(self, told: Floats, turned: Floats, force: Floats) -> None:
-        """Compare an orientation with the rates since the last one, and with where up is."""
-        last, self._last = self._last, None
-        if not np.isfinite(told).all() or not told.any():
-            return
-        self._last = rot3(told)
-        if LEAST_FORCE_M_S2 <= float(np.linalg.norm(force)) * self.force <= MOST_FORCE_M_S2:
-            self._raised += self._last.matrix() @ force
-            self._raises += 1
-        if last is not None:
-            others = gtsam.Rot3.Logmap(last.between(self._last)).tolist()
-            for mine, other in zip(turned.tolist(), others, strict=True):
-                self._attitude.add(mine, other)
-
     def _judge(self) -> None:
         if self.contradictions:
             return
-        is_turn = self._attitude.is_near(DEGREE) and not self._course.is_near(1.0)
-        if self._fast > 1 or self._course.is_near(DEGREE) or is_turn:
+        if self._fast > 1 or self._course.is_near(DEGREE):
             self.rate = DEGREE
         if self._raises < 2 or self._raised[2] > UPRIGHT * float(np.linalg.norm(self._raised)):
             return
