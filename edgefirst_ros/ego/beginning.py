@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import gtsam
 import numpy as np
@@ -49,9 +50,10 @@ def upright(nodes: Sequence[Node]) -> None:
     nodes[0].pose = gtsam.Pose3()
     carry(nodes, 0)
     felt = np.zeros(3)
-    for node in nodes[1:]:
+    for before, node in pairwise(nodes):
         if node.segment is not None and node.segment.feels:
-            felt += node.pose.rotation().matrix() @ node.segment.force_m_s2 * node.segment.dt_s
+            # Its axes are those of the node before.
+            felt += before.pose.rotation().matrix() @ node.segment.measured.deltaVij()
     nodes[0].pose = gtsam.Pose3(level(felt), np.zeros(3))
     carry(nodes, 0)
 
@@ -172,12 +174,9 @@ def begin(nodes: Sequence[Node], *, rolls: bool) -> Rolling | None:
     best = _best([_hypothesis(several, turn, rolling) for turn in range(HEADINGS if turning else 1)])
     if not rolls_so(best):
         free = _best([_hypothesis(several, turn, Rolling(None)) for turn in range(HEADINGS)])
-        for snapped in (True, False):
-            rolling = Rolling(_travel(free.nodes, snapped=snapped))
-            best = _optimum([replace(node) for node in free.nodes], rolling)
-            if rolls_so(best):
-                break
-        else:  # unless fixes contradict each other
+        rolling = Rolling(_travel(free.nodes))
+        best = _optimum([replace(node) for node in free.nodes], rolling)
+        if not rolls_so(best):  # unless fixes contradict each other
             return None if 3 * free.cost > WRONG * len(several) else begin(nodes, rolls=False)
     way = best.nodes[far - first].pose.translation() - best.nodes[0].pose.translation()
     sure_rad = SURE_RAD * min(1.0, float(np.linalg.norm(way)) / WAY_M) ** 2
@@ -233,7 +232,7 @@ def _hypothesis(nodes: Sequence[Node], turn: int, rolling: Rolling) -> Optimum:
     return _optimum(tried, rolling)
 
 
-def _travel(nodes: Sequence[Node], *, snapped: bool) -> Floats:
+def _travel(nodes: Sequence[Node]) -> Floats:
     """The direction of travel in the rig's axes (3, 3), from a motion that was free to go anywhere."""
     moved = np.array([node.pose.rotation().matrix().T @ node.velocity_m_s for node in nodes])
     _, axes = np.linalg.eigh(moved.T @ moved)
@@ -242,10 +241,8 @@ def _travel(nodes: Sequence[Node], *, snapped: bool) -> Floats:
     forward = axes[:, 2] * math.copysign(1.0, float(along.sum()))
     yaw = math.atan2(forward[1], forward[0])
     right = round(yaw / (math.pi / 2)) * (math.pi / 2)
-    if snapped and abs(yaw - right) < TURNED_RAD:
-        yaw = right
+    yaw = right if abs(yaw - right) < TURNED_RAD else yaw
     pitch = math.atan2(-forward[2], math.hypot(forward[0], forward[1]))
-    if snapped and abs(pitch) < TILTED_RAD:
-        pitch = 0.0
+    pitch = 0.0 if abs(pitch) < TILTED_RAD else pitch
     travel: Floats = (gtsam.Rot3.Rz(yaw).compose(gtsam.Rot3.Ry(pitch))).matrix()
     return travel

@@ -13,7 +13,7 @@ import gtsam
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.ego.geometry import Floats, Quaternion, Vector, after, ecef_m, quaternion
+from edgefirst_ros.ego.geometry import Floats, Quaternion, Vector, ecef_m, quaternion, rot3
 from edgefirst_ros.ego.graph import Node, Rolling
 from edgefirst_ros.model.navigation import NavSatFix
 from edgefirst_ros.model.reasons import Reason
@@ -126,27 +126,13 @@ LEAST_SIGMA_RAD = math.radians(0.5)
 class Mounting:
     """How an IMU is rotated against its configuration, from comparing its axes with the course.
 
-    ``rig_from_imu_xyzw`` would correct it; angles are in degrees.
+    ``rig_from_imu_xyzw`` would correct it; ``text`` is a sentence for the user; angles are in degrees.
     """
 
     rig_from_imu_xyzw: Quaternion
     heading_deg: float
-    tilt_deg: float
     whole_deg: float
-    sigma_deg: float
-
-    @property
-    def text(self) -> str:
-        """A sentence for the user, with the line for the configuration."""
-        x, y, z, w = self.rig_from_imu_xyzw
-        within = f"(±{self.sigma_deg:.1f}°)"
-        head = f"the IMU's heading is {self.heading_deg:+.1f}° {within} from the course over ground"
-        if self.tilt_deg > max(LEAST_DEG, abs(self.heading_deg)):
-            head = f"the IMU's axes are rotated by {self.whole_deg:.0f}° {within} from the rig's"
-        return (
-            f"{head}: it is mounted rotated, or its north is wrong; the rotations written are "
-            f"as wrong. To correct them: topics.imu.mount.xyzw: [{x:.5f}, {y:.5f}, {z:.5f}, {w:.5f}]"
-        )
+    text: str
 
 
 class Courses:
@@ -195,8 +181,14 @@ class Courses:
         sigma_deg = math.degrees(max(self.scatter_rad / math.sqrt(self._count), LEAST_SIGMA_RAD))
         if whole_deg < max(LEAST_DEG, SIGMAS * sigma_deg):
             return None
-        configured: Quaternion = (0.0, 0.0, 0.0, 1.0) if rig_from_imu_xyzw is None else rig_from_imu_xyzw
-        mended = after(quaternion(gtsam.Rot3(rig_from_configured)), configured)
-        heading_deg = math.degrees(math.atan2(rig_from_configured[1, 0], rig_from_configured[0, 0]))
-        tilt_deg = math.degrees(math.acos(max(-1.0, min(1.0, float(rig_from_configured[2, 2])))))
-        return Mounting(mended, heading_deg, tilt_deg, whole_deg, sigma_deg)
+        turned = gtsam.Rot3(rig_from_configured)
+        x, y, z, w = mended = quaternion(turned.compose(rot3(rig_from_imu_xyzw or (0.0, 0.0, 0.0, 1.0))))
+        heading_deg, within = math.degrees(turned.yaw()), f"(±{sigma_deg:.1f}°)"
+        head = f"the IMU's heading is {heading_deg:+.1f}° {within} from the course over ground"
+        if math.degrees(math.acos(float(rig_from_configured[2, 2]))) > max(LEAST_DEG, abs(heading_deg)):
+            head = f"the IMU's axes are rotated by {whole_deg:.0f}° {within} from the rig's"
+        text = (
+            f"{head}: it is mounted rotated, or its north is wrong; the rotations written are "
+            f"as wrong. To correct them: topics.imu.mount.xyzw: [{x:.5f}, {y:.5f}, {z:.5f}, {w:.5f}]"
+        )
+        return Mounting(mended, heading_deg, whole_deg, text)

@@ -62,17 +62,6 @@ def quaternion(rotation: gtsam.Rot3) -> Quaternion:
     return canonical((x, y, z, w))
 
 
-def after(outer: Quaternion, inner: Quaternion) -> Quaternion:
-    """The rotation by ``inner``, then by ``outer``."""
-    return quaternion(rot3(outer).compose(rot3(inner)))
-
-
-def inverse(rotation_xyzw: Quaternion) -> Quaternion:
-    """The inverse rotation."""
-    x, y, z, w = rotation_xyzw
-    return canonical((-x, -y, -z, w))
-
-
 def ecef_m(point: GeoPoint) -> Vector:
     """Earth-centred, earth-fixed x, y, z in metres."""
     x, y, z = pymap3d.geodetic2ecef(point.latitude_deg, point.longitude_deg, point.altitude_m)
@@ -108,17 +97,16 @@ class Series:
     """Rows of equal width with their times, in memory or in a file without a name.
 
     Args:
-        width: numbers in a row.
-        quaternion_at: the first of four columns that are a quaternion.
+        width: numbers in a row, of which the first four are a quaternion where they are interpolated.
         most_bytes: what is kept in memory.
 
     Attributes:
         times_ns: times of the rows.
     """
 
-    def __init__(self, width: int, *, quaternion_at: int = 0, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, width: int, *, most_bytes: int = MOST_BYTES) -> None:
         self.times_ns: array[int] = array("q")
-        self._width, self._turn = width, slice(quaternion_at, quaternion_at + 4)
+        self._width = width
         self._rows = SpooledTemporaryFile(max_size=most_bytes)  # noqa: SIM115 - it is closed with this object
         weakref.finalize(self, self._rows.close)
 
@@ -158,8 +146,7 @@ class Series:
         share = (time_ns - start_ns) / (end_ns - start_ns)
         start, end = self.part(after - 1, after + 1)
         mixed: Floats = (1 - share) * start + share * end
-        turns = (rot3(each[self._turn].tolist()) for each in (start, end))
-        mixed[self._turn] = quaternion(next(turns).slerp(share, next(turns)))
+        mixed[:4] = quaternion(rot3(start[:4].tolist()).slerp(share, rot3(end[:4].tolist())))
         return mixed
 
     def final_ns(self, coming_ns: int, max_gap_ns: int) -> float:

@@ -59,7 +59,6 @@ class Segment:
         measured: preintegrated.
         inner: seconds from its start, and the motion since, without gravity.
         rate_rad_s: at its end, bias included (3,).
-        force_m_s2: mean specific force (3,).
         turns: rates were measured all the time.
         feels: forces were.
         quiet: nothing moved during the last half second.
@@ -70,7 +69,6 @@ class Segment:
     measured: gtsam.PreintegratedImuMeasurements
     inner: Sequence[tuple[float, gtsam.NavState]]
     rate_rad_s: Floats
-    force_m_s2: Floats
     turns: bool
     feels: bool
     quiet: bool
@@ -152,7 +150,6 @@ class Preintegrator:
         turned_force = force + 0.5 * dt[:, None] * np.cross(rate, force)
         quiet = self._quiet(owner, left_ns - cuts[owner], np.column_stack([dt, felt[:, 3:], felt[:, :3]]))
         lengths_s = np.diff(cuts) / 1e9
-        means = np.add.reduceat(force * dt[:, None], starts) / lengths_s[:, None]
         told = np.searchsorted(times, cuts[1:], "right") - 1
         until_s = (right_ns - cuts[owner]) / 1e9
         found = []
@@ -177,7 +174,6 @@ class Preintegrator:
                     pim,
                     inner,
                     rate[end - 1],
-                    means[number],
                     turns,
                     feels,
                     bool(quiet[number]),
@@ -193,9 +189,6 @@ class Preintegrator:
         felt, apart_ns = _sound(samples), np.diff(times)
         self._learn(felt, apart_ns)
         means = 0.5 * (felt[:-1] + felt[1:])
-        if np.isnan(felt[:, 0]).any() and np.isfinite(samples[:, 0]).all() and len(means):
-            turned = np.isnan(means[:, :3])
-            means[:, :3] = np.where(turned, _rates(samples[:, :4], apart_ns / 1e9), means[:, :3])
         means[apart_ns > SILENT_NS] = np.nan
         held = len(means) and cuts[-1] - times[-1] <= HELD_NS
         means = np.concatenate([_UNKNOWN, means, means[-1:] if held else _UNKNOWN])
@@ -261,13 +254,6 @@ class Preintegrator:
             & (np.linalg.norm(sways[:, 4:], axis=1) < QUIET_RATE_RAD_S)
             & (np.linalg.norm(means[:, 4:], axis=1) < QUIET_RATE_RAD_S)
         )
-
-
-def _rates(orientations: Floats, dt_s: Floats) -> Floats:
-    """Angular rates (n - 1, 3) between orientations (n, 4)."""
-    turned = [rot3(each) for each in orientations.tolist()]
-    between = [gtsam.Rot3.Logmap(before.between(after)) for before, after in pairwise(turned)]
-    return np.array(between) / np.maximum(dt_s, 1e-9)[:, None]
 
 
 @lru_cache(10_000)

@@ -34,7 +34,7 @@ SLIPPING, ELSEWHERE = 0.01, 0.05
 OFF_M, OFF = 0.005, 0.1
 """Standard deviation of a way, and of each square root of a metre: 1 m after 100 m."""
 COLUMNS = 13
-"""Position, quaternion, standard deviations (3 + 3); NaN where unknown."""
+"""Quaternion, position, standard deviations (3 + 3); NaN where unknown."""
 UNKNOWN = (math.nan,) * 3
 
 
@@ -48,7 +48,7 @@ class Odometer:
     """
 
     def __init__(self) -> None:
-        self.series = Series(COLUMNS, quaternion_at=3)
+        self.series = Series(COLUMNS)
         self.fault = ""
         self.usable = True
         self._scale = math.nan
@@ -60,7 +60,7 @@ class Odometer:
     def add(self, time_ns: int, odometry: Odometry) -> None:
         """Add a message; one that is not later than the last is left out."""
         sigmas = (*(odometry.position_sigma_m or UNKNOWN), *(odometry.rotation_sigma_rad or UNKNOWN))
-        self.series.add(time_ns, (*odometry.position_m, *odometry.orientation_xyzw, *sigmas))
+        self.series.add(time_ns, (*odometry.orientation_xyzw, *odometry.position_m, *sigmas))
 
     def pose(self, time_ns: int, max_gap_ns: int, hold_ns: int) -> tuple[Floats, float, PoseBasis] | None:
         """The row at a time, its speed, and what it rests on; beyond its ends it goes on as it went."""
@@ -75,7 +75,7 @@ class Odometer:
         found = self.series.part(index, index + 1)[0]
         if np.isfinite(twist).all():
             pose = _pose(found).compose(gtsam.Pose3.Expmap(twist * ((time_ns - near_ns) / 1e9)))
-            found[:7] = *pose.translation(), *quaternion(pose.rotation())
+            found[:7] = *quaternion(pose.rotation()), *pose.translation()
         found[7:] = math.nan
         return found, speed_m_s, PoseBasis.DEAD_RECKONED
 
@@ -104,7 +104,7 @@ class Odometer:
             self._start = self._start or (node.pose, _pose(row))
             way, own = (
                 self._start[0].transformTo(node.pose.translation()),
-                self._start[1].transformTo(row[:3]),
+                self._start[1].transformTo(row[4:7]),
             )
             if max(np.linalg.norm(way), np.linalg.norm(own)) > STRETCH_M:
                 self._ways.append((way, own))
@@ -131,7 +131,7 @@ class Odometer:
         start, end = self.series.at(start_ns, GAP_NS), self.series.at(end_ns, GAP_NS)
         if not self.usable or math.isnan(self._scale) or start is None or end is None:
             return None
-        way = _pose(start).transformTo(end[:3]) * self._scale
+        way = _pose(start).transformTo(end[4:7]) * self._scale
         length_m = float(np.linalg.norm(way))
         if length_m > FASTEST_M_S * (end_ns - start_ns) / 1e9:
             return None
@@ -139,7 +139,7 @@ class Odometer:
 
 
 def _pose(row: Floats) -> gtsam.Pose3:
-    return gtsam.Pose3(rot3(row[3:7].tolist()), row[:3])
+    return gtsam.Pose3(rot3(row[:4].tolist()), row[4:7])
 
 
 class NavigationLog:

@@ -14,12 +14,11 @@ from edgefirst_ros.ego.geometry import (
     Quaternion,
     Series,
     Vector,
-    after,
     basis,
     canonical,
     from_enu,
-    inverse,
     nearest_ns,
+    quaternion,
     rot3,
     rpy_deg,
 )
@@ -77,7 +76,7 @@ class Trajectory:
         self._known = motion is not None
         self._motion = motion or Motion(self._vehicle, rig_from_imu_xyzw, lagging(wait_ns))
         self._memory_ns = memory_ns
-        self._imu_from_rig = None if rig_from_imu_xyzw is None else inverse(rig_from_imu_xyzw)
+        self._imu_from_rig = rot3(rig_from_imu_xyzw or (0.0, 0.0, 0.0, 1.0)).inverse()
         self._has_odometry = odometry
         self._is_oriented = motion is not None and motion.oriented
         self._orientation = Series(4)
@@ -105,9 +104,7 @@ class Trajectory:
             if units.is_down:
                 x, y, z, w = units.rotation(np.array(rotation)).tolist()
                 rotation = x, y, z, w
-            if self._imu_from_rig is not None:
-                rotation = after(rotation, self._imu_from_rig)
-            self._orientation.add(time_ns, canonical(rotation))
+            self._orientation.add(time_ns, quaternion(rot3(rotation).compose(self._imu_from_rig)))
 
     def add_odometry(self, time_ns: int, odometry: Odometry) -> None:
         """Add an odometry message, whose pose is the rig's."""
@@ -124,7 +121,7 @@ class Trajectory:
     def judged(self) -> list[JudgedFix]:
         """Fixes accepted or refused since the last call."""
         if not self._known:
-            return self._motion.judged()
+            return self._motion.receiver.judged()
         outcomes, self._judged_fixes = self._judged_fixes, []
         return outcomes
 
@@ -162,7 +159,7 @@ class Trajectory:
     @property
     def final_ns(self) -> float:
         """Poses up to this time are final: no message that can still come, in order of time, changes them."""
-        is_estimated = not self._known and (not self._has_odometry or self._motion.has_begun)
+        is_estimated = not self._known and (not self._has_odometry or bool(self._motion.nodes))
         if self._latest_ns is None or is_estimated:
             return -math.inf
         if self._follows:
@@ -179,7 +176,7 @@ class Trajectory:
             located: whether its ``location`` is needed, which takes longer than all the rest.
         """
         motion = self._motion
-        point = motion.point(time_ns)
+        point = motion.path.at(time_ns)
         place_basis = self._place_basis(motion.fixes_ns, time_ns, point)
         position = point.position_m if point is not None and place_basis is not PoseBasis.ASSUMED else None
         origin = None if position is None else motion.origin
@@ -246,7 +243,7 @@ class Trajectory:
         if found is None:
             return pose
         row, speed_m_s, rests_on = found
-        x, y, z, a, b, c, d, *sigmas = row.tolist()
+        a, b, c, d, x, y, z, *sigmas = row.tolist()
         rotation = canonical((a, b, c, d))
         return replace(
             pose,

@@ -196,7 +196,7 @@ class TestDrives:
         imu = replace(MEMS, mounting_deg=(0.0, 0.0, 90.0))
         case = Case(seconds=15.0, imu=imu, oriented=False, gps_hz=5)
         motion = solve(case.log(), Vehicle(), None)
-        point = motion.point(ns(10.0))
+        point = motion.path.at(ns(10.0))
         assert point is not None
         # Nothing corrects it: poses are the rig's as it is configured, and a sentence tells.
         true = Rotation.from_matrix(case.world.rig.state(10.0).rotation())
@@ -207,7 +207,7 @@ class TestDrives:
     def test_a_parked_drive(self) -> None:
         case = Case(seconds=12.0, oriented=False, stops=((0.0, 60.0),), gps_hz=2.5, imu=MEMS)
         motion = solve(case.log(), Vehicle(), None)
-        point = motion.point(ns(6.0))
+        point = motion.path.at(ns(6.0))
         assert point is not None
         assert point.rotation_sigma_rad[2] > 0.5, "unknown"
         assert max(point.rotation_sigma_rad[:2]) < 0.1, "gravity shows the tilt"

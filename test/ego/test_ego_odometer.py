@@ -109,7 +109,7 @@ def test_it_carries_through_a_tunnel_without_an_accelerometer() -> None:
         for time_ns, each in messages:
             log.odometer.add(time_ns, each)
         motion = solve(log, Vehicle(), None)
-        places = [point.position_m for at in times.tolist() if (point := motion.point(ns(at))) is not None]
+        places = [point.position_m for at in times.tolist() if (point := motion.path.at(ns(at))) is not None]
         true = np.array([case.world.rig.state(at).position_m for at in times.tolist()])
         first = case.world.rig.state(0.035).position_m
         off_m.append(float(np.sqrt(np.mean(np.sum((np.array(places) + first - true)[:, :2] ** 2, axis=1)))))

@@ -63,9 +63,9 @@ def test_what_is_cut_and_forgotten_is_gone(most_bytes: int) -> None:
 
 def track(*times: int) -> Series:
     """Ten a nanosecond, turning by a thousandth of a radian in each."""
-    made = Series(5, quaternion_at=1)
+    made = Series(5)
     for time_ns in times:
-        made.add(time_ns, (time_ns * 10.0, *from_yaw(time_ns / 1000)))
+        made.add(time_ns, (*from_yaw(time_ns / 1000), time_ns * 10.0))
     return made
 
 
@@ -77,7 +77,7 @@ def value(series: Series, time_ns: int) -> list[float] | None:
 @pytest.mark.parametrize("time_ns", [99, 100, 125, 150, 151, 200, 201, 202])
 def test_ends_are_not_held_and_gaps_are_not_bridged(time_ns: int) -> None:
     known = time_ns in {100, 125, 150, 201}
-    expected = [time_ns * 10.0, *from_yaw(time_ns / 1000)]
+    expected = [*from_yaw(time_ns / 1000), time_ns * 10.0]
     assert value(track(100, 150, 201), time_ns) == (pytest.approx(expected, abs=1e-12) if known else None)
 
 
@@ -97,6 +97,6 @@ def test_what_is_settled_does_not_change(times: list[int], known: int, time_ns: 
     coming = times[known] if known < len(times) else 10_000
     settled, before = time_ns <= made.final_ns(coming, GAP_NS), value(made, time_ns)
     for later in times[known:]:
-        made.add(later, (later * 10.0, *from_yaw(later / 1000)))
+        made.add(later, (*from_yaw(later / 1000), later * 10.0))
     if settled:
         assert value(made, time_ns) == before
