@@ -172,11 +172,16 @@ def begin(nodes: Sequence[Node], *, rolls: bool) -> Rolling | None:
     rolling = Rolling(np.eye(3) if rolls else None)
     turning = any(node.segment is not None and node.segment.turns for node in several)
     best = _best([_hypothesis(several, turn, rolling) for turn in range(HEADINGS if turning else 1)])
+    free = best
     if not rolls_so(best):
         free = _best([_hypothesis(several, turn, Rolling(None)) for turn in range(HEADINGS)])
-        rolling = Rolling(_travel(free.nodes))
-        best = _optimum([replace(node) for node in free.nodes], rolling)
-        if not rolls_so(best):  # unless fixes contradict each other
+    if best.cost - free.cost > _bearable(best):
+        for snapped in (True, False):
+            rolling = Rolling(_travel(free.nodes, snapped=snapped))
+            best = _optimum([replace(node) for node in free.nodes], rolling)
+            if rolls_so(best):
+                break
+        else:  # unless fixes contradict each other
             return None if 3 * free.cost > WRONG * len(several) else begin(nodes, rolls=False)
     way = best.nodes[far - first].pose.translation() - best.nodes[0].pose.translation()
     sure_rad = SURE_RAD * min(1.0, float(np.linalg.norm(way)) / WAY_M) ** 2
@@ -205,9 +210,17 @@ def rolls_so(optimum: Optimum) -> bool:
     few = sum(node.place is not None for node in optimum.nodes) < 10
     if few or optimum.rolling.travel is None or not all(segment.feels for segment in segments):
         return True
-    # In sound drives of cars the rule costs up to 3 a minute, in those of boats and drones more each second.
-    length_s = sum(segment.dt_s for segment in segments)
-    return -1.0 < optimum.cost - optimum.free().cost <= 5.0 + 0.03 * length_s
+    # Where it costs more to be free, that descent went astray.
+    return -1.0 < optimum.cost - optimum.free().cost <= _bearable(optimum)
+
+
+def _bearable(optimum: Optimum) -> float:
+    """What the rule may cost: in sound drives of cars up to 3 a minute, in those of boats more each second.
+
+    It is more where nothing explains what was measured: a node that is explained costs one.
+    """
+    length_s = (optimum.nodes[-1].time_ns - optimum.nodes[0].time_ns) / 1e9
+    return (5.0 + 0.03 * length_s) * max(1.0, optimum.cost / len(optimum.nodes))
 
 
 def _best(optima: Sequence[Optimum]) -> Optimum:
@@ -232,7 +245,7 @@ def _hypothesis(nodes: Sequence[Node], turn: int, rolling: Rolling) -> Optimum:
     return _optimum(tried, rolling)
 
 
-def _travel(nodes: Sequence[Node]) -> Floats:
+def _travel(nodes: Sequence[Node], *, snapped: bool) -> Floats:
     """The direction of travel in the rig's axes (3, 3), from a motion that was free to go anywhere."""
     moved = np.array([node.pose.rotation().matrix().T @ node.velocity_m_s for node in nodes])
     _, axes = np.linalg.eigh(moved.T @ moved)
@@ -241,8 +254,8 @@ def _travel(nodes: Sequence[Node]) -> Floats:
     forward = axes[:, 2] * math.copysign(1.0, float(along.sum()))
     yaw = math.atan2(forward[1], forward[0])
     right = round(yaw / (math.pi / 2)) * (math.pi / 2)
-    yaw = right if abs(yaw - right) < TURNED_RAD else yaw
+    yaw = right if snapped and abs(yaw - right) < TURNED_RAD else yaw
     pitch = math.atan2(-forward[2], math.hypot(forward[0], forward[1]))
-    pitch = 0.0 if abs(pitch) < TILTED_RAD else pitch
+    pitch = 0.0 if snapped and abs(pitch) < TILTED_RAD else pitch
     travel: Floats = (gtsam.Rot3.Rz(yaw).compose(gtsam.Rot3.Ry(pitch))).matrix()
     return travel

@@ -175,7 +175,7 @@ def rough(
     place = gtsam.noiseModel.Gaussian.Covariance(covariance)
     graph.add(gtsam.PriorFactorPose3(key("x", node), node.pose, place))
     graph.add(gtsam.PriorFactorVector(key("v", node), node.velocity_m_s, _model(*[speed_m_s] * 3)))
-    graph.add(gtsam.PriorFactorConstantBias(key("b", node), node.bias, biases))
+    graph.add(gtsam.PriorFactorConstantBias(key("b", node), node.bias if known_bias else _SAME, biases))
     return Prior(graph)
 
 
@@ -440,13 +440,15 @@ class Optimum:
         return float(velocity @ ratios) > MOVING_SIGMAS**2
 
     def _covariance(self, *keys: int) -> Floats:
-        """Of variables, one after another; of a pose: rotation about, and position along the rig's axes."""
+        """Of variables, one after another; of a pose: rotation about, and position along the rig's axes.
+
+        By QR, as the squares of numbers that differ so much may be singular.
+        """
         if self._tree is None:
             self._tree = self._eliminated(self._graph.linearize(self._values))
-        if len(keys) == 1:
-            return np.asarray(self._tree.marginalCovariance(keys[0]))
-        joint = self._tree.jointMarginalCovariance(keys)
-        return np.block([[joint.at(one, other) for other in keys] for one in keys])
+        upper, _ = self._tree.jointBayesNet(keys, gtsam.EliminateQR).matrix()
+        inverse = np.linalg.inv(upper)
+        return np.asarray(inverse @ inverse.T)
 
     def heading_sigma_rad(self, node: Node) -> float:
         """Of a node's rotation about the vertical."""
