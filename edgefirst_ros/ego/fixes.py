@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.ego.geometry import Floats, Quaternion, Vector, ecef_m, quaternion, rot3
-from edgefirst_ros.ego.graph import Node, Rolling
+from edgefirst_ros.ego.graph import Node
 from edgefirst_ros.model.navigation import NavSatFix
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.sample import GeoPoint
@@ -119,7 +119,8 @@ COURSE_NS = 1_000_000_000
 """Directions are compared so often."""
 LEAST_DEG = 3.0
 SIGMAS = 4.0
-LEAST_SIGMA_RAD = math.radians(0.5)
+COURSE_M_S = 3.0
+"""The velocity shows a direction at this speed, and so fast nothing goes backwards for long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,20 +137,21 @@ class Mounting:
 
 
 class Courses:
-    """Directions of travel and up in the axes of the rotations that are written.
+    """Directions of travel, ahead and up in the axes of the rotations that are written.
 
     Attributes:
         oriented: an AHRS tells these.
     """
 
     def __init__(self) -> None:
-        self._forward, self._up, self._count = np.zeros(3), np.zeros(3), 0
-        self._last_ns, self.oriented = -(2**63), False
+        self._course, self._ahead, self._up = np.zeros((3, 3))
+        self._courses = self._count = 0
+        self._last_ns, self._sigma_rad, self.oriented = -(2**63), 0.0, False
 
-    def add(self, nodes: Sequence[Node], rolling: Rolling) -> None:
-        """Take nodes that follow those before, whose headings are sure."""
+    def add(self, nodes: Sequence[Node], sigma_rad: float, *, rolls: bool) -> None:
+        """Take nodes that follow those before, whose headings are as sure."""
         self.oriented |= any(node.segment is not None and node.segment.orientation for node in nodes)
-        travel = np.eye(3) if rolling.travel is None else rolling.travel
+        self._sigma_rad = sigma_rad
         for node in nodes:
             segment = node.segment
             if segment is None or segment.quiet or (self.oriented and segment.orientation is None):
@@ -158,27 +160,33 @@ class Courses:
                 continue
             self._last_ns, true = node.time_ns, node.pose.rotation().matrix()
             written = true if segment.orientation is None else segment.orientation.matrix()
-            forward, up = written.T @ true @ travel[:, 0], written[2]
-            up = up - (up @ forward) * forward
-            self._forward, self._up = self._forward + forward, self._up + up / np.linalg.norm(up)
-            self._count += 1
+            ahead, speed_m_s = written.T @ true[:, 0], float(np.linalg.norm(node.velocity_m_s))
+            self._ahead, self._count = self._ahead + ahead, self._count + 1
+            if rolls or speed_m_s > COURSE_M_S:
+                course = written.T @ node.velocity_m_s / speed_m_s if speed_m_s > COURSE_M_S else ahead
+                up = written[2] - (written[2] @ course) * course
+                self._course, self._courses = self._course + course, self._courses + 1
+                self._up = self._up + up / np.linalg.norm(up)
 
     @property
     def scatter_rad(self) -> float:
-        """How much the directions of travel scatter; 0 if there are few."""
-        length = float(np.linalg.norm(self._forward)) / max(self._count, 1)
-        return 0.0 if self._count < 20 else math.sqrt(-2 * math.log(min(1.0, max(length, 1e-3))))
+        """How much the axes that are written scatter about the true ones; 0 if there are few."""
+        return 0.0 if self._count < 20 else _scatter_rad(self._ahead, self._count)
 
     def mounting(self, rig_from_imu_xyzw: Quaternion | None) -> Mounting | None:
-        """The IMU's mounting as the drive so far shows it; None if it may be as configured."""
-        if self._count < 5:
+        """The IMU's mounting as the drive so far shows it; None if it may be as configured.
+
+        What moves sideways has no direction of travel.
+        """
+        scatter_rad = _scatter_rad(self._course, self._courses)
+        if self._courses < 5 or scatter_rad > math.radians(LEAST_DEG):
             return None
-        forward = self._forward / np.linalg.norm(self._forward)
+        forward = self._course / np.linalg.norm(self._course)
         up = self._up - (self._up @ forward) * forward
         up = up / np.linalg.norm(up)
         rig_from_configured = np.stack([forward, np.cross(up, forward), up])
         whole_deg = math.degrees(float(np.linalg.norm(gtsam.Rot3.Logmap(gtsam.Rot3(rig_from_configured)))))
-        sigma_deg = math.degrees(max(self.scatter_rad / math.sqrt(self._count), LEAST_SIGMA_RAD))
+        sigma_deg = math.degrees(math.hypot(scatter_rad / math.sqrt(self._courses), self._sigma_rad))
         if whole_deg < max(LEAST_DEG, SIGMAS * sigma_deg):
             return None
         turned = gtsam.Rot3(rig_from_configured)
@@ -192,3 +200,9 @@ class Courses:
             f"as wrong. To correct them: topics.imu.mount.xyzw: [{x:.5f}, {y:.5f}, {z:.5f}, {w:.5f}]"
         )
         return Mounting(mended, heading_deg, whole_deg, text)
+
+
+def _scatter_rad(total: Floats, count: int) -> float:
+    """Of so many directions, from their sum."""
+    length = float(np.linalg.norm(total)) / max(count, 1)
+    return math.sqrt(-2 * math.log(min(1.0, max(length, 1e-3))))

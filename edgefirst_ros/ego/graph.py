@@ -121,17 +121,6 @@ class Prior:
         return nodes[1:] if self.absorbed else nodes
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Rolling:
-    """How the vehicle moves: only along ``travel``.
-
-    Attributes:
-        travel: directions forward, left and up in the rig's axes, as columns (3, 3); None: anywhere.
-    """
-
-    travel: Floats | None
-
-
 _KINDS = {kind: ord(kind) << 56 for kind in "xvbe"}
 _STEADY = frozenset("be")
 
@@ -193,7 +182,7 @@ def _lasting(nodes: Sequence[Node], prior: Prior) -> gtsam.NonlinearFactorGraph:
 
 
 def _led(
-    lasting: gtsam.NonlinearFactorGraph, nodes: Sequence[Node], prior: Prior, rolling: Rolling
+    lasting: gtsam.NonlinearFactorGraph, nodes: Sequence[Node], prior: Prior, *, rolls: bool
 ) -> gtsam.NonlinearFactorGraph:
     """With fixes, which need the rotations so far, and with rolling, which needs the speeds."""
     graph = gtsam.NonlinearFactorGraph(lasting)
@@ -205,7 +194,7 @@ def _led(
             seen = gtsam.Pose3(turned_here, node.place.position_m - arm_m)
             white = _robust(_model(LOOSE, LOOSE, LOOSE, *node.place.white_m.tolist()))
             graph.add(gtsam.BetweenFactorPose3(key("e", node), key("x", node), seen, white))
-    for before, node in pairwise(nodes if rolling.travel is not None else ()):
+    for before, node in pairwise(nodes if rolls else ()):
         segment = node.segment
         # What moves but feels nothing is carried.
         if segment is None or segment.quiet or node.begins_again:
@@ -216,7 +205,9 @@ def _led(
         across = dt * (SLIP_M_S + SLIP * speed + SLIP_ARM_M * rate + 0.05 * speed * dt)
         upward = dt * (RISE_M_S + RISE * speed)
         # The logarithm of a motion with constant turn and speed points straight ahead: no approximation.
-        noise = _rolls(rolling, round(20 * math.log(across)), round(20 * math.log(upward)))
+        # In 5 % steps of a metre, as few models do.
+        aside, up = (math.exp(round(20 * math.log(each)) / 20) for each in (across, upward))
+        noise = _robust(_model(LOOSE, LOOSE, LOOSE, LOOSE, aside, up))
         graph.add(gtsam.BetweenFactorPose3(key("x", before), key("x", node), _NOWHERE, noise))
     return graph
 
@@ -250,17 +241,6 @@ def _move(graph: gtsam.NonlinearFactorGraph, before: Node, node: Node, bound: _M
         way, sigma_m = node.moved
         noise = _robust(_model(*[LOOSE] * 3, *[sigma_m] * 3))
         graph.add(gtsam.BetweenFactorPose3(*poses, gtsam.Pose3(segment.measured.deltaRij(), way), noise))
-
-
-@lru_cache(1000)
-def _rolls(rolling: Rolling, across: int, upward: int) -> _Model:
-    """Free along the direction of travel; the others in 5 % steps of a metre, as few models do."""
-    axes = np.zeros((6, 6))
-    axes[:3, :3] = np.eye(3) / LOOSE
-    if rolling.travel is not None:
-        sigmas = np.array((LOOSE, math.exp(across / 20), math.exp(upward / 20)))
-        axes[3:, 3:] = rolling.travel.T / sigmas[:, None]
-    return _robust(gtsam.noiseModel.Gaussian.SqrtInformation(axes, smart=False))
 
 
 def _wander(
@@ -339,13 +319,13 @@ class Optimum:
     Args:
         nodes: with initial values; of them only attitude and bias matter, the rest is linear.
         prior: of the first.
-        rolling: how the vehicle moves.
+        rolls: the vehicle moves only along its x axis.
         rounds: most iterations.
         far: attitudes may be far off: each round makes what depends on them anew with those so far.
 
     Attributes:
         nodes: those.
-        rolling: as given.
+        rolls: as given.
         cost: half of the sum of squared whitened residuals, with the loss of outliers; not finite if there is
             no optimum.
 
@@ -354,12 +334,12 @@ class Optimum:
     """
 
     def __init__(
-        self, nodes: Sequence[Node], prior: Prior, rolling: Rolling, *, rounds: int, far: bool = False
+        self, nodes: Sequence[Node], prior: Prior, *, rolls: bool, rounds: int, far: bool = False
     ) -> None:
-        self.nodes, self._prior, self.rolling = nodes, prior, rolling
+        self.nodes, self._prior, self.rolls = nodes, prior, rolls
         lasting = _lasting(nodes, prior)
         _wander(lasting, nodes, prior, ends=True)
-        self._graph = _led(lasting, nodes, prior, rolling)
+        self._graph = _led(lasting, nodes, prior, rolls=rolls)
         self._values, self._order = gtsam.Values(), gtsam.Ordering()
         for kind, node in _variables(nodes, prior):
             self._values.insert(key(kind, node), getattr(node, _FIELDS[kind]))
@@ -373,10 +353,10 @@ class Optimum:
                 # GTSAM's derivatives of a factor between poses hold where its rotation is what was measured,
                 # and that of a fix has none of its own.
                 self._write()
-                self._graph = _led(lasting, nodes, prior, rolling)
+                self._graph = _led(lasting, nodes, prior, rolls=rolls)
             before, self.cost = self.cost, self._error()
             # Where nothing but accelerations shows a heading, it changes by much at hardly any cost.
-            enough = 0.005 if far and rolling.travel is None else max(1e-3 * self.cost, 0.05)
+            enough = 0.005 if far and not rolls else max(1e-3 * self.cost, 0.05)
             if self.cost == math.inf or abs(before - self.cost) < enough:
                 break
         self._write()
@@ -384,7 +364,7 @@ class Optimum:
     def free(self) -> Optimum:
         """The optimum of a copy of the nodes, which may move anywhere."""
         nodes = [replace(node) for node in self.nodes]
-        return Optimum(nodes, self._prior, Rolling(None), rounds=6, far=True)
+        return Optimum(nodes, self._prior, rolls=False, rounds=6, far=True)
 
     def _error(self) -> float:
         found = float(self._graph.error(self._values))
@@ -461,7 +441,7 @@ class Optimum:
         Logarithms, by Laplace's approximation.
         """
         lasting = _lasting(self.nodes, self._prior)
-        base = _led(lasting, self.nodes, self._prior, self.rolling).linearize(self._values)
+        base = _led(lasting, self.nodes, self._prior, rolls=self.rolls).linearize(self._values)
         for sigma in candidates:
             slow = gtsam.NonlinearFactorGraph()
             count = _wander(slow, self.nodes, self._prior, ends=True, sigma_m=sigma)
@@ -475,9 +455,10 @@ class Optimum:
             scale = -count * float(np.log(sigma).sum())
             yield scale - tree.logDeterminant() - graph.error(tree.optimize())
 
-    def forward_m_s(self, ahead: Floats) -> float:
-        """The mean speed along a direction in the rig's axes (3,)."""
-        return float(np.mean([n.pose.rotation().matrix() @ ahead @ n.velocity_m_s for n in self.nodes]))
+    @property
+    def forward_m_s(self) -> float:
+        """The mean speed along the rig's x axis."""
+        return float(np.mean([n.pose.rotation().matrix()[:, 0] @ n.velocity_m_s for n in self.nodes]))
 
     def prior_at(self, index: int) -> Prior:
         """What the nodes up to one, and their prior, tell of it."""
@@ -492,6 +473,6 @@ class Optimum:
                 gone.push_back(key(kind, node))
         lasting = _lasting(past, before)
         _wander(lasting, past, before, ends=False)
-        linear = _led(lasting, past, before, self.rolling).linearize(self._values)
+        linear = _led(lasting, past, before, rolls=self.rolls).linearize(self._values)
         _, rest = linear.eliminatePartialSequential(gone, gtsam.EliminateQR)
         return Prior(gtsam.LinearContainerFactor.ConvertLinearGraph(rest, self._values), shown, True)

@@ -15,7 +15,7 @@ import numpy as np
 from edgefirst_ros.ego.beginning import BACKWARDS_M_S, begin, headed, placed, rolls_so, upright
 from edgefirst_ros.ego.fixes import Courses, Mounting, Vehicle
 from edgefirst_ros.ego.geometry import STANDARD_GRAVITY_M_S2, Floats, Quaternion, gravity_m_s2
-from edgefirst_ros.ego.graph import ANY_RAD, FAST_M_S, STEADY_NS, Node, Optimum, Prior, Rolling, rough
+from edgefirst_ros.ego.graph import ANY_RAD, FAST_M_S, STEADY_NS, Node, Optimum, Prior, rough
 from edgefirst_ros.ego.inertia import SAMPLE_COLUMNS, Preintegrator
 from edgefirst_ros.ego.navigationlog import NavigationLog, Odometer
 from edgefirst_ros.ego.path import Path, rows_of
@@ -33,7 +33,7 @@ OVERLAP_NS = 8_000_000_000
 RECOVER_NS, RECOVER_WHOLE_NS = 2_500_000_000, 10_000_000_000
 """Refused fixes over this time, with none believed after them, disprove the motion; the second for a whole
 drive, where those after them are known, too."""
-NORTHS_DEG, SURE_RAD = 5.0, math.radians(2)
+NORTHS_DEG, SURE_RAD = 5.0, math.radians(6)
 """An AHRS errs by less, where the heading is as sure as the second."""
 LATE_S, SURELY, FEW = (0.0, 0.5, 1.0), 0.95, 400
 """Fixes so late are tried; they are as late as makes so many nodes cost less than the second's share."""
@@ -113,11 +113,10 @@ class Motion:
         self._samples: list[Floats] = []
         self.nodes: list[Node] = []
         self._prior: Prior | None = None
-        self._rolling: Rolling | None = None
-        """How it rolls once the heading is known; None before."""
+        self._headed = False
+        """Whether the heading is known."""
         self._count = self._integrated = self._solved = 0
         """Nodes made so far, those of the window that have their segment, and those that have an estimate."""
-        self._located = False
         self._due_ns: int | None = None
         self._steady_ns = 0
         self._gravity = STANDARD_GRAVITY_M_S2
@@ -210,7 +209,7 @@ class Motion:
     @property
     def mounting(self) -> Mounting | None:
         """How the IMU is rotated against its configuration, None if it may be as configured."""
-        return self._courses.mounting(self._mount)
+        return self._courses.mounting(self._mount) if self._vehicle.rolls else None
 
     @property
     def doubts(self) -> list[str]:
@@ -221,7 +220,7 @@ class Motion:
     def notes(self) -> list[str]:
         """Sentences on what has been found so far."""
         found = [*([] if self.doubts else self.units.notes), *self.receiver.notes]
-        if self._vehicle.rolls and not self._rolls:
+        if self._vehicle.rolls and not self._rolls and self.mounting is None:
             found.append("the vehicle moves sideways: that it rolls is not used")
         if self._given_up_ns:
             found.append(
@@ -252,14 +251,14 @@ class Motion:
                 self._publish(len(self.nodes))
                 return
             first = 0
-            if self._pace.whole and self._solved:
+            if self._pace.whole and self._solved and self._headed:
                 first = self._index(self.nodes[self._solved - 1].time_ns - OVERLAP_NS)
             optimum = self._solve(first)
         except NO_OPTIMUM:
             self._give_up()
             return
         self._solved = len(self.nodes)
-        if self._rolling is not None:
+        if self._headed:
             self.odometer.compare(self.nodes)
         if not self._pace.whole:
             # Nobody waits longer for the newest poses than for the others.
@@ -276,10 +275,6 @@ class Motion:
     def _prepare(self) -> None:
         """Initial values of new nodes, by the IMU from the last estimate, and near the fixes."""
         nodes = self.nodes
-        fresh = self._rolling is None and self._solved > 0 and not self._located
-        if fresh and any(node.place is not None for node in nodes):
-            # What was estimated without fixes is elsewhere.
-            self._located, self._solved = True, 0
         start = self._solved
         if start == 0:
             upright(nodes)
@@ -294,7 +289,7 @@ class Motion:
         for before, node in pairwise(nodes):
             if node.moved is None:
                 node.moved = self.odometer.moved(before.time_ns, node.time_ns)
-        if self._rolling is not None:
+        if self._headed:
             headed(nodes[start:])
 
     def _index(self, time_ns: int) -> int:
@@ -308,17 +303,17 @@ class Motion:
             first: index of the first node.
             last: nodes are not estimated once more, with those that follow.
         """
-        if self._rolling is None:
-            self._rolling = begin(self.nodes, rolls=self._rolls)
-            if self._rolling is not None:
-                first, self._prior, self._rolls = 0, None, self._rolling.travel is not None
+        if not self._headed:
+            found = begin(self.nodes, rolls=self._rolls)
+            if found is not None:
+                first, self._prior, self._headed, self._rolls = 0, None, True, found
         rounds = FIRST_ROUNDS if self._solved and not last else ROUNDS
         optimum = self._agreed(first, rounds)
         now_ns = self.nodes[-1].time_ns
         # Half of the squared residuals of each node, beyond which the heading itself is taken to be wrong.
         doubtful = optimum.cost > 30.0 * len(optimum.nodes)
         due = last or not self._pace.whole or optimum.cost > 2.5 * len(optimum.nodes)
-        if self._rolling is not None and (doubtful or (due and now_ns - self._tested_ns > TEST_NS)):
+        if self._headed and (doubtful or (due and now_ns - self._tested_ns > TEST_NS)):
             self._tested_ns = now_ns
             for rolls in (self._rolls, False):
                 if rolls_so(optimum) and not doubtful:
@@ -329,8 +324,8 @@ class Motion:
                 for node in self.nodes[first:]:
                     node.begins_again = False
                 anew = begin(self.nodes[first:], rolls=rolls)
-                self._rolls = anew.travel is not None if anew is not None else rolls
-                self._rolling = anew or (Rolling(None) if self._pace.whole else None)
+                self._headed = anew is not None or self._pace.whole
+                self._rolls = anew if anew is not None else rolls and not self._headed
                 optimum = self._agreed(first, ROUNDS)
         if not math.isfinite(optimum.cost):
             raise ValueError("the measurements have no optimum")
@@ -386,14 +381,14 @@ class Motion:
 
     def _begin_again(self) -> None:
         self.nodes = [Node(0, self.nodes[-1].time_ns)]
-        self._prior = self._rolling = None
-        self._count, self._integrated, self._solved, self._located = 1, 1, 0, False
+        self._prior, self._headed = None, False
+        self._count, self._integrated, self._solved = 1, 1, 0
 
     def _optimum(self, first: int, rounds: int, stop: int | None = None) -> Optimum:
         """The optimum of some nodes, written into them."""
         nodes, prior = self.nodes[first:stop], self._prior if first == 0 else None
         if prior is None and first:
-            heading_rad = ANY_RAD if self._rolling is None else 0.05 if self._rolls else 0.3
+            heading_rad = ANY_RAD if not self._headed else 0.05 if self._rolls else 0.3
             prior = rough(nodes[0], tilt_rad=0.02, heading_rad=heading_rad, place_m=5.0, known_bias=True)
         elif prior is None:
             # Without any fix nothing depends on where it begins.
@@ -401,9 +396,9 @@ class Motion:
             far_m = 1.0 if fix_ns is None else 20.0 + FAST_M_S * (fix_ns - nodes[0].time_ns) / 1e9
             prior = rough(nodes[0], place_m=min(1e3, far_m))
         # Without the rule headings take longer.
-        far = self._rolling is not None and not self._rolls
+        far = self._headed and not self._rolls
         return Optimum(
-            nodes, prior, self._rolling or Rolling(None), rounds=rounds * (3 if far else 1), far=far
+            nodes, prior, rolls=self._headed and self._rolls, rounds=rounds * (3 if far else 1), far=far
         )
 
     def _stand(self, optimum: Optimum) -> set[bool]:
@@ -443,7 +438,7 @@ class Motion:
         self.fixes_ns = self.receiver.fixes_ns()
         sigmas = optimum.sigmas(nodes)
         # Standing tells of no heading, though velocities that are nearly zero seem to.
-        unheaded = self._rolling is None
+        unheaded = not self._headed
         arm_m = math.hypot(*self._vehicle.antenna_m)
         for row, node in zip(sigmas, nodes, strict=True):
             slow = float(np.linalg.norm(node.velocity_m_s)) < BACKWARDS_M_S
@@ -466,7 +461,7 @@ class Motion:
             return
         if self.receiver.datum is None:
             self._prior = None
-        elif self._rolling is None:
+        elif not self._headed:
             node = self.nodes[cut]
             self._prior = rough(node, tilt_rad=0.03, heading_rad=ANY_RAD, place_m=5.0, known_bias=True)
         else:
@@ -492,7 +487,7 @@ class Motion:
         self._direct(optimum, stop)
         self.receiver.tell(math.inf if stop == len(self.nodes) else self.nodes[stop - 1].time_ns)
         self.path.replace(*self._rows(optimum, self.nodes[:stop]))
-        if self._rolling is not None:
+        if self._headed:
             self.odometer.compare(self.nodes)
         if stop < len(self.nodes):
             self._prior = optimum.prior_at(stop - 1)
@@ -501,8 +496,9 @@ class Motion:
     def _direct(self, optimum: Optimum, stop: int) -> None:
         """Compare the directions of nodes before one with those that are written, if they are sure."""
         last = max((n for n, node in enumerate(self.nodes[:stop]) if node.place is not None), default=0)
-        if self._rolling is not None and optimum.heading_sigma_rad(self.nodes[last]) < SURE_RAD:
-            self._courses.add(self.nodes[: last + 1], self._rolling)
+        sigma_rad = optimum.heading_sigma_rad(self.nodes[last]) if self._headed else math.inf
+        if sigma_rad < SURE_RAD:
+            self._courses.add(self.nodes[: last + 1], sigma_rad, rolls=self._rolls)
 
     def _lateness(self, count: int) -> float:
         """By how many seconds fixes are late against the IMU: what costs least; 0 if nothing is sure."""
@@ -523,12 +519,12 @@ class Motion:
                 ahead_m = node.place.position_m + late_s * node.velocity_m_s
                 node.place = replace(node.place, position_m=ahead_m)
         prior = rough(nodes[0], tilt_rad=0.02, heading_rad=0.1, place_m=20.0, known_bias=True)
-        return Optimum(nodes, prior, self._rolling or Rolling(None), rounds=2).cost
+        return Optimum(nodes, prior, rolls=self._headed and self._rolls, rounds=2).cost
 
     def _evident(self) -> int:
         """How many nodes show the receiver's slow error; 0 if all do not."""
         placed_at = [index for index, node in enumerate(self.nodes) if node.place is not None]
-        if self._rolling is None or len(placed_at) < LEAST_EVIDENCE:
+        if not self._headed or len(placed_at) < LEAST_EVIDENCE:
             return 0
         count = placed_at[:MOST_EVIDENCE][-1] + 1
         feeling = sum(node.segment is not None and node.segment.feels for node in self.nodes[:count])
