@@ -186,12 +186,13 @@ class Courses:
         up = up / np.linalg.norm(up)
         rig_from_configured = np.stack([forward, np.cross(up, forward), up])
         whole_deg = math.degrees(float(np.linalg.norm(gtsam.Rot3.Logmap(gtsam.Rot3(rig_from_configured)))))
-        sigma_deg = math.degrees(math.hypot(scatter_rad / math.sqrt(self._courses), self._sigma_rad))
-        if whole_deg < max(LEAST_DEG, SIGMAS * sigma_deg):
+        scatter_deg = math.degrees(scatter_rad / math.sqrt(self._courses))
+        heading_deg = math.degrees(self._sigma_rad)
+        if whole_deg < max(LEAST_DEG, SIGMAS * scatter_deg, 2 * heading_deg):
             return None
         turned = gtsam.Rot3(rig_from_configured)
         x, y, z, w = mended = quaternion(turned.compose(rot3(rig_from_imu_xyzw or (0.0, 0.0, 0.0, 1.0))))
-        heading_deg, within = math.degrees(turned.yaw()), f"(±{sigma_deg:.1f}°)"
+        within, heading_deg = f"(±{math.hypot(scatter_deg, heading_deg):.1f}°)", math.degrees(turned.yaw())
         head = f"the IMU's heading is {heading_deg:+.1f}° {within} from the course over ground"
         if math.degrees(math.acos(float(rig_from_configured[2, 2]))) > max(LEAST_DEG, abs(heading_deg)):
             head = f"the IMU's axes are rotated by {whole_deg:.0f}° {within} from the rig's"
