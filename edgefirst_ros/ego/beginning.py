@@ -159,11 +159,6 @@ def begin(nodes: Sequence[Node], *, rolls: bool) -> bool | None:
     start_ns, end_ns = (nodes[far].time_ns + AROUND_NS * times for times in (-1, 1 if rolls else 4))
     first = next(index for index, node in enumerate(nodes) if node.time_ns >= start_ns)
     several = [replace(node) for node in nodes[first:] if node.time_ns <= end_ns]
-    quiet = [node.segment for node in several if node.segment is not None and node.segment.quiet]
-    bias = np.zeros(3)
-    if sum(segment.dt_s for segment in quiet) > 1.0:
-        bias = np.mean([segment.rate_rad_s for segment in quiet], axis=0)
-    several[0].bias = gtsam.imuBias.ConstantBias(np.zeros(3), bias)
     upright(several)
     placed(several)
     headed(several)

@@ -6,7 +6,7 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby, pairwise
+from itertools import groupby
 from operator import attrgetter
 
 import gtsam
@@ -183,7 +183,7 @@ class Motion:
         return self.nodes[-1]
 
     def _integrate(self) -> None:
-        """Give new nodes what the IMU and the odometry measured since the node before."""
+        """Give new nodes what the IMU measured since the node before."""
         first = max(1, self._integrated)
         nodes, self._integrated = self.nodes[first - 1 :], len(self.nodes)
         if len(nodes) < 2:
@@ -275,7 +275,8 @@ class Motion:
     def _prepare(self) -> None:
         """Initial values of new nodes, by the IMU from the last estimate, and near the fixes."""
         nodes = self.nodes
-        start = self._solved
+        # What was estimated without a heading, or without fixes, may be anywhere.
+        start = self._solved if self._headed else 0
         if start == 0:
             upright(nodes)
         for before, node in zip(nodes[start - 1 :], nodes[start:], strict=False):
@@ -286,9 +287,6 @@ class Motion:
             )
             node.pose, node.velocity_m_s, node.bias = state.pose(), state.velocity(), before.bias
         placed(nodes[start:])
-        for before, node in pairwise(nodes):
-            if node.moved is None:
-                node.moved = self.odometer.moved(before.time_ns, node.time_ns)
         if self._headed:
             headed(nodes[start:])
 

@@ -1,6 +1,6 @@
 """What the navigation sensors measured during a whole drive, kept until it is estimated.
 
-Odometry: its poses at any time, and the way between two, once fixes have shown that it can be trusted.
+Odometry: its poses at any time, and whether its ways are those between fixes.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from edgefirst_ros.ego.inertia import SAMPLE_COLUMNS, sample_row
 from edgefirst_ros.model.navigation import Imu, NavSatFix, Odometry
 from edgefirst_ros.model.sample import PoseBasis
 
-GAP_NS, FASTEST_M_S = 500_000_000, 100.0
-"""Messages further apart are not interpolated to tell a way; faster the odometry's frame has jumped."""
+GAP_NS = 500_000_000
+"""Messages further apart are not interpolated to tell a way."""
 NEAR_NS, RECENT_NS = 1_500_000_000, 1_000_000_000
 """A way is compared where fixes are as near, and not younger, as what follows may change it."""
 WINDOW_NS = 250_000_000
@@ -29,10 +29,8 @@ STRETCH_M, STRETCHES = 25.0, 20
 """Stretches of the way show its scale: twenty of 25 m, to 1 %."""
 DRIFT, USELESS = 0.05, 0.3
 """Wheels slip, wear and carry loads, by up to 3 %; what is further off than the second measures no way."""
-SLIPPING, ELSEWHERE = 0.01, 0.05
-"""Shares of squared ways that no scale explains: of wheels that slip by a tenth, and of mirrored bends."""
-OFF_M, OFF = 0.005, 0.1
-"""Standard deviation of a way, and of each square root of a metre: 1 m after 100 m."""
+ELSEWHERE = 0.05
+"""Share of squared ways that no scale explains: wheels that slip by a tenth have less, mirrored ones more."""
 COLUMNS = 13
 """Quaternion, position, standard deviations (3 + 3); NaN where unknown."""
 UNKNOWN = (math.nan,) * 3
@@ -51,7 +49,6 @@ class Odometer:
         self.series = Series(COLUMNS)
         self.fault = ""
         self.usable = True
-        self._scale = math.nan
         self._compared_ns = self._placed_ns = -(2**63)
         self._start: tuple[gtsam.Pose3, gtsam.Pose3] | None = None
         """Of a stretch, by the estimate and by the odometry."""
@@ -116,26 +113,11 @@ class Odometer:
         """Find the scale of ways (3 n,)."""
         times, along = float(np.linalg.norm(own) / np.linalg.norm(ways)), float(ways @ own)
         share = 1 - along**2 / float(ways @ ways * (own @ own)) if times > 0 else 0.0
-        self._scale = 1 / times if share < SLIPPING and times > 0 else math.nan
         if share > ELSEWHERE:
             self.fault = "contradicts the ways between fixes"
         elif abs(times - 1) > DRIFT:
             self.fault = f"has ways {times:.3g} times as long as those of the fixes"
         self.usable = self.usable and abs(times - 1) < USELESS and share < ELSEWHERE
-
-    def moved(self, start_ns: int, end_ns: int) -> tuple[Floats, float] | None:
-        """The way from one time to another in the axes at the first (3,), and its standard deviation, metres.
-
-        None if it is not known, or not trusted.
-        """
-        start, end = self.series.at(start_ns, GAP_NS), self.series.at(end_ns, GAP_NS)
-        if not self.usable or math.isnan(self._scale) or start is None or end is None:
-            return None
-        way = _pose(start).transformTo(end[4:7]) * self._scale
-        length_m = float(np.linalg.norm(way))
-        if length_m > FASTEST_M_S * (end_ns - start_ns) / 1e9:
-            return None
-        return way, math.hypot(OFF_M, OFF * math.sqrt(length_m))
 
 
 def _pose(row: Floats) -> gtsam.Pose3:

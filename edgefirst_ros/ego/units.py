@@ -10,7 +10,6 @@ import math
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -32,31 +31,6 @@ LEAST, SURE, SAME = 10, 5.0, 0.3
 share: slip and filters change slopes by less."""
 _FLU_FROM_FRD = np.array((1.0, 0.0, 0.0, 0.0))
 _ENU_FROM_NED = np.array((math.sqrt(0.5), math.sqrt(0.5), 0.0, 0.0))
-
-
-@dataclass(slots=True)
-class _Slope:
-    """How much one turn is for each radian of another, by least squares."""
-
-    count: int = 0
-    squares: float = 0.0
-    products: float = 0.0
-    others: float = 0.0
-
-    def add(self, turned: float, other: float) -> None:
-        """Take one of each."""
-        self.count += 1
-        self.squares += turned * turned
-        self.products += turned * other
-        self.others += other * other
-
-    def is_near(self, expected: float) -> bool:
-        """Whether it is the expected one, for sure."""
-        if self.count < LEAST or self.squares <= 1e-6 * self.others:
-            return False
-        slope = self.products / self.squares
-        sigma = math.sqrt(max(0.0, self.others - slope * self.products) / (self.count - 1) / self.squares)
-        return abs(slope / expected - 1) < SAME and 2 * SURE * sigma < expected
 
 
 class Units:
@@ -89,7 +63,8 @@ class Units:
         self._up = self._mount[2].copy()
         """Of the rig in the IMU's axes, until forces show it."""
         self._yaw: deque[tuple[int, float]] = deque(maxlen=4 * MOST_WAY_NS // WINDOW_NS)
-        self._course, self._fast = _Slope(), 0
+        self._turns = np.zeros(4)
+        """Count, squares and products of turns by the gyroscope and by courses."""
         self._fix: Fix | None = None
         self._before: tuple[float, float] | None = None
         """Course and yaw of the way before."""
@@ -166,7 +141,8 @@ class Units:
             if self._before is not None:
                 turned = math.remainder(course - self._before[0], 2 * math.pi)
                 if abs(turned) < 2:  # who drives back the way turns round
-                    self._course.add(yaw - self._before[1], turned)
+                    mine = yaw - self._before[1]
+                    self._turns += 1, mine * mine, mine * turned, turned * turned
                     self._judge()
             self._before = course, yaw
 
@@ -179,8 +155,6 @@ class Units:
             self._before = self._fix = None
             return
         length_s = float(steps_s.sum())
-        # Nothing that takes pictures turns round in a second.
-        self._fast = self._fast + 1 if np.linalg.norm(turned) > 2 * math.pi * length_s else 0
         if len(self._sizes) < LEAST:
             self._weigh(rows[:, 7:])
             self._judge()
@@ -213,13 +187,22 @@ class Units:
     def _judge(self) -> None:
         if self.contradictions:
             return
-        if self._fast > 1 or self._course.is_near(DEGREE):
+        if self._turn_by(DEGREE):
             self.rate = DEGREE
         if self._raises < 2 or self._raised[2] > UPRIGHT * float(np.linalg.norm(self._raised)):
             return
         # Forces that are negated look the same, but make turns look as if they were to the other side.
         up = float(self._mount[2] @ self._up)
         self.is_down = self.is_down or (
-            up < -UPRIGHT * float(np.linalg.norm(self._up)) and self._course.is_near(self.rate)
+            up < -UPRIGHT * float(np.linalg.norm(self._up)) and self._turn_by(self.rate)
         )
         self.oriented = self.is_down
+
+    def _turn_by(self, expected: float) -> bool:
+        """Whether courses turn so much for each radian by the gyroscope, for sure."""
+        count, squares, products, others = self._turns.tolist()
+        if count < LEAST or squares <= 1e-6 * others:
+            return False
+        slope = products / squares
+        sigma = math.sqrt(max(0.0, others - slope * products) / (count - 1) / squares)
+        return abs(slope / expected - 1) < SAME and 2 * SURE * sigma < expected
