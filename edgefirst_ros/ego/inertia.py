@@ -11,7 +11,6 @@ from itertools import pairwise
 import gtsam
 import numpy as np
 import numpy.typing as npt
-from numpy.lib.stride_tricks import sliding_window_view
 
 from edgefirst_ros.ego.geometry import Floats, Quaternion, Vector, rot3
 from edgefirst_ros.model.navigation import Imu
@@ -28,7 +27,7 @@ LEAST_NS = 9_500_000
 """Samples closer than this are taken together: 100 Hz is ten times what a body on springs does."""
 LEAST_FORCE_M_S2, MOST_FORCE_M_S2 = 3.0, 160.0
 """Valid specific forces: below, there is no accelerometer or gravity was removed; ranges end at 16 g."""
-QUIET_PARTS = 10
+QUIET_S = 0.5
 QUIET_FORCE_M_S2, QUIET_RATE_RAD_S = 0.15, 0.02
 """The IMU is quiet while forces and rates vary by less than this, and rates are within a gyroscope's bias."""
 
@@ -96,6 +95,7 @@ def _sound(samples: Floats) -> Floats:
 
 NO_ORIENTATION = (math.nan,) * 4
 _UNKNOWN = np.full((1, 6), np.nan)
+_LENGTHS = np.arange(7) == 0
 
 
 def _pull(rate_rad_s: Floats, at_s: Floats, arm_m: Floats) -> Floats:
@@ -121,8 +121,8 @@ class Preintegrator:
         self._rig_from_imu = gtsam.Rot3() if rig_from_imu_xyzw is None else rot3(rig_from_imu_xyzw)
         self._own = np.full(2, np.inf)
         """The sensor's own noise of rates and forces so far."""
-        self._parts = np.full((QUIET_PARTS, 6), np.nan)
-        """Force and rate of the last half second's parts."""
+        self._parts = np.empty((0, 7))
+        """Length, force and rate of the last half second's parts."""
 
     def segments(
         self, cuts_ns: Sequence[int], times_ns: Sequence[int], samples: Floats, gravity_m_s2: float
@@ -235,19 +235,25 @@ class Preintegrator:
         starts = np.flatnonzero(
             (np.diff(owner, prepend=-1) != 0) | (np.diff(since_ns // ROW_NS, prepend=-1) != 0)
         )
-        parts = np.add.reduceat(table[:, 1:] * table[:, :1], starts)
-        parts = np.concatenate([self._parts, parts / np.add.reduceat(table[:, :1], starts)])
-        ends = np.searchsorted(owner[starts], np.arange(owner[-1] + 1), "right") + len(self._parts)
-        self._parts = parts[-QUIET_PARTS:]
-        around = sliding_window_view(parts, QUIET_PARTS, axis=0)
-        means = around.mean(axis=2)
-        sways = np.abs(around - means[:, :, None]).max(axis=2)
-        is_quiet = (
-            (np.linalg.norm(sways[:, :3], axis=1) < QUIET_FORCE_M_S2)
-            & (np.linalg.norm(sways[:, 3:], axis=1) < QUIET_RATE_RAD_S)
-            & (np.linalg.norm(means[:, 3:], axis=1) < QUIET_RATE_RAD_S)
+        parts = np.add.reduceat(table * np.where(_LENGTHS, 1.0, table[:, :1]), starts)
+        parts[:, 1:] /= parts[:, :1]
+        before = len(self._parts)
+        parts = np.concatenate([self._parts, parts])
+        ends = np.searchsorted(owner[starts], np.arange(owner[-1] + 1), "right") + before
+        at_s = np.cumsum(parts[:, 0])
+        begins = np.searchsorted(at_s, at_s[ends - 1] - QUIET_S + 1e-9)
+        self._parts = parts[begins[-1] :]
+        bounds = np.stack([begins, ends], axis=1).ravel()
+        padded = np.concatenate([parts, parts[-1:]])
+        sums, most, least = (each.reduceat(padded, bounds)[::2] for each in (np.add, np.maximum, np.minimum))
+        means = sums / (ends - begins)[:, None]
+        sways = np.maximum(most - means, means - least)
+        return np.asarray(
+            (sums[:, 0] >= 0.9 * QUIET_S)
+            & (np.linalg.norm(sways[:, 1:4], axis=1) < QUIET_FORCE_M_S2)
+            & (np.linalg.norm(sways[:, 4:], axis=1) < QUIET_RATE_RAD_S)
+            & (np.linalg.norm(means[:, 4:], axis=1) < QUIET_RATE_RAD_S)
         )
-        return np.asarray(is_quiet[ends - QUIET_PARTS])
 
 
 @lru_cache(10_000)

@@ -88,7 +88,7 @@ def test_what_no_sensor_measures_is_counted_with_a_reason(tmp_path: Path) -> Non
     wrong = [n for n, each in enumerate(content) if each.topic.endswith("imu")][60:90]
     for n in wrong:
         content[n] = faster(content[n])
-    code, said, output, warnings = converted(tmp_path, content, "--strict")
+    code, said, output, warnings = converted(tmp_path, content, "--strict", "--verbose")
     assert "an angular velocity in rad/s of more than 100, which nothing measures" in " ".join(said.split())
     assert (code, check(output)[0]) == (1, 0)
     assert not any("no vehicle" in each for each in warnings)
