@@ -116,7 +116,7 @@ class Series:
     def extend(self, times_ns: Sequence[int], numbers: Sequence[float] | Floats) -> None:
         """Append rows, in any order of time; what follows needs them in ascending order."""
         self._rows.seek(0, os.SEEK_END)
-        self._rows.write(np.asarray(numbers, np.float64).tobytes())
+        self._rows.write(numbers.tobytes() if isinstance(numbers, np.ndarray) else array("d", numbers))
         self.times_ns.extend(times_ns)
 
     def add(self, time_ns: int, row: Sequence[float]) -> bool:

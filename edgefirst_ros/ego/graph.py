@@ -358,7 +358,7 @@ class Optimum:
     def free(self) -> Optimum:
         """The optimum of a copy of the nodes, which may move anywhere."""
         nodes = [replace(node) for node in self.nodes]
-        return Optimum(nodes, self._prior, rolls=False, rounds=6, far=True)
+        return Optimum(nodes, self._prior, rolls=False, rounds=4, far=True)
 
     def _error(self) -> float:
         found = float(self._graph.error(self._values))
@@ -420,7 +420,10 @@ class Optimum:
         """
         if self._tree is None:
             self._tree = self._eliminated(self._graph.linearize(self._values))
-        upper, _ = self._tree.jointBayesNet(keys, gtsam.EliminateQR).matrix()
+        if len(keys) == 1:
+            upper = self._tree.marginalFactor(keys[0], gtsam.EliminateQR).R()
+        else:
+            upper, _ = self._tree.jointBayesNet(keys, gtsam.EliminateQR).matrix()
         inverse = np.linalg.inv(upper)
         return np.asarray(inverse @ inverse.T)
 

@@ -35,7 +35,7 @@ RECOVER_NS, RECOVER_WHOLE_NS = 2_500_000_000, 10_000_000_000
 drive, where those after them are known, too."""
 NORTHS_DEG, SURE_RAD = 5.0, math.radians(6)
 """An AHRS errs by less, where the heading is as sure as the second."""
-LATE_S, SURELY, FEW = (0.0, 0.5, 1.0), 0.95, 400
+LATE_S, SURELY, FEW = (0.0, 0.3, 1.0), 0.95, 400
 """Fixes so late are tried; they are as late as makes so many nodes cost less than the second's share."""
 TEST_NS = 8_000_000_000
 """During a drive it is asked so often whether the vehicle rolls."""
@@ -479,7 +479,7 @@ class Motion:
             # White noise that is a tenth too large would pass for the slow error.
             self.receiver.learn(self.nodes[0].time_ns, least=0.0)
             enough = self._evident()
-            self._late_s = self._lateness(enough)
+            self._late_s = self._lateness(min(enough, FEW))
             if enough and self.receiver.explain(self._optimum(0, 0, enough)):
                 optimum = self._solve(0, last=True)
         except NO_OPTIMUM:
@@ -504,14 +504,13 @@ class Motion:
 
     def _lateness(self, count: int) -> float:
         """By how many seconds fixes are late against the IMU: what costs least; 0 if nothing is sure."""
-        if not count:
+        none, some, much = LATE_S
+        costs = [self._cost(late_s, count) for late_s in (none, some)] if count else [0.0, 0.0]
+        if not costs[1] < costs[0] < math.inf:
             return 0.0
-        costs = [self._cost(late_s, min(count, FEW)) for late_s in LATE_S]
-        if not 0 < sum(costs) < math.inf:
-            return 0.0
-        bend, slope, _ = np.polyfit(LATE_S, costs, 2).tolist()
+        bend, slope, _ = np.polyfit(LATE_S, [*costs, self._cost(much, count)], 2).tolist()
         best_s: float = -slope / (2 * bend)
-        return best_s if best_s > 0 and self._cost(best_s, min(count, FEW)) < SURELY * costs[0] else 0.0
+        return best_s if best_s > 0 and self._cost(best_s, count) < SURELY * costs[0] else 0.0
 
     def _cost(self, late_s: float, count: int) -> float:
         """The cost of the first nodes, were their fixes so late."""
