@@ -9,63 +9,70 @@ What is wrong with the arguments of a command, in a sentence; as JSON too, where
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
+from typer.core import TyperGroup
 from typer.main import get_command
 
 from edgefirst_ros.cli import importing
-from edgefirst_ros.cli.help import Command, Group, example_of, typed
+from edgefirst_ros.cli.help import Command, rows_of, typed, write_rows, write_text
 from edgefirst_ros.cli.lastresort import open_streams
-from edgefirst_ros.cli.shared import EXIT_USAGE, print_faults
-from edgefirst_ros.cli.terminal import make_console, print_line
+from edgefirst_ros.cli.shared import EXIT_USAGE, Out
 
-_ERRORS = tuple(
-    kind
-    for kind in typer.BadParameter.__mro__
-    if issubclass(kind, Exception) and kind.__name__ == "UsageError"
-)
+_ERROR: Any = next(each for each in typer.BadParameter.__mro__ if each.__name__ == "UsageError")
 """Typer brings a click of its own in some versions, and does not export its error."""
 _AS_JSON = "edgefirst_ros.as_json"
 """In what a context knows: whether ``--json`` was given."""
-
-
-def note_arguments(ctx: Any, arguments: Sequence[str]) -> None:  # noqa: ANN401 - typer's own click
-    """Note whether errors are to be JSON, too: what is wrong with the arguments, first of all."""
-    ctx.meta[_AS_JSON] = "--json" in arguments
+GUESSES = {"--fps": "--rate", "--hz": "--rate", "--out": "--output", "--resume": "--jobs"}
+"""What other programs call options."""
+GROUPS = {
+    "Everyday": {
+        "convert": "convert",
+        "info": "report",
+        "check": "datasets",
+        "report": "report",
+        "export": "datasets",
+    },
+    "Live": {"capture": "capture", "play": "recordings", "recover": "datasets"},
+    "Advanced": {"suggest": "recordings", "select": "datasets", "simulate": "recordings"},
+}
+"""The module of each command, in the order of ``--help``."""
+COMMANDS = {name: module for group in GROUPS.values() for name, module in group.items()}
+SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
 @contextmanager
-def usage_told(ctx: Any) -> Iterator[None]:  # noqa: ANN401 - typer's own click
+def _usage_told(ctx: Any) -> Iterator[None]:  # noqa: ANN401 - typer's own click
     """Print what is wrong with the arguments, and end with EXIT_USAGE."""
     try:
         yield
-    except _ERRORS as error:
-        err = make_console(stderr=True)
-        print_faults(err, [_sentence(error)], as_json=ctx.meta.get(_AS_JSON, False))
-        print_line(err, f"hint: {escape(_hint(error, getattr(error, 'ctx', None) or ctx))}")
+    except _ERROR as error:
+        out = Out(as_json=ctx.meta.get(_AS_JSON, False))
+        out.fail([_sentence(error)])
+        out.tell("hint", _hint(error, getattr(error, "ctx", None) or ctx))
         raise typer.Exit(EXIT_USAGE) from error
 
 
 def _sentence(error: Any) -> str:  # noqa: ANN401 - typer's own click
-    parameter, unknown = getattr(error, "param", None), getattr(error, "option_name", "")
+    parameter = getattr(error, "param", None)
     if type(error).__name__ == "NoSuchOption":
-        return f"no such option: {unknown}"
+        return f"no such option: {error.option_name}"
     if parameter is None:
         said = str(error.format_message()).rstrip(".")
         return said[:1].lower() + said[1:]
     if type(error).__name__ == "MissingParameter":
         return f"missing {parameter.param_type_name} {typed(parameter, short=True)}"
-    return f"{max(parameter.opts, key=len)}: {_wrong_value(error)}"
+    said, cause = str(error.message), error.__cause__
+    if hasattr(cause, "errors"):  # pydantic's, of newer versions of typer
+        from edgefirst_ros.model.errors import fault_text
 
-
-GUESSES = {"--fps": "--rate", "--hz": "--rate", "--out": "--output", "--resume": "--jobs"}
-"""What other programs call options."""
+        said = fault_text(cause.errors()[0]).removeprefix("Value error, ")
+    return f"{max(parameter.opts, key=len)}: {said}"
 
 
 def _hint(error: Any, ctx: Any) -> str:  # noqa: ANN401 - typer's own click
@@ -77,52 +84,30 @@ def _hint(error: Any, ctx: Any) -> str:  # noqa: ANN401 - typer's own click
         alike += [name for name in known if len(unknown) > 3 and name.startswith(unknown)]
         if alike := alike or get_close_matches(unknown, known, cutoff=0.7):
             return f"did you mean {alike[0]}?"
-    if type(error).__name__ == "MissingParameter" and (example := example_of(ctx.command)):
+    lines = map(str.strip, (ctx.command.help or "").splitlines())
+    example = next((line for line in lines if line.startswith("edgefirst-ros ")), "")
+    if type(error).__name__ == "MissingParameter" and example:
         return example
-    words = (ctx.command_path, None if ctx.parent else ctx.invoked_subcommand, "--help")
-    return " ".join(filter(None, words))
+    return " ".join(
+        filter(None, (ctx.command_path, None if ctx.parent else ctx.invoked_subcommand, "--help"))
+    )
 
 
-def _wrong_value(error: Any) -> str:  # noqa: ANN401 - typer's own click
-    """What was expected and found, from what pydantic tells newer versions of typer; else in their words."""
-    from pydantic import ValidationError
-
-    from edgefirst_ros.model.errors import fault_text
-
-    if isinstance(error.__cause__, ValidationError):
-        return fault_text(error.__cause__.errors()[0]).removeprefix("Value error, ")
-    return str(error.message)
-
-
-GROUPS = {
-    "Everyday": {
-        "convert": "convert",
-        "info": "report",
-        "check": "datasets",
-        "report": "report",
-        "export": "datasets",
-    },
-    "Live": {"capture": "capture", "play": "recordings", "recover": "datasets"},
-    "Advanced": {"suggest": "suggest", "select": "datasets", "simulate": "recordings"},
-}
-"""The module of each command, in the order of ``--help``."""
-COMMANDS = {name: module for group in GROUPS.values() for name, module in group.items()}
-
-
-class Commands(Group):
+class Commands(TyperGroup):
     """The commands; a command's module is imported when the command is asked for."""
-
-    panels: ClassVar = GROUPS
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - typer's own click
         """Understand the arguments before the command's name."""
-        note_arguments(ctx, args)
-        with usage_told(ctx):
+        if not args and not ctx.resilient_parsing:
+            typer.echo(self.get_help(ctx))
+            raise typer.Exit(EXIT_USAGE)
+        ctx.meta[_AS_JSON] = "--json" in args
+        with _usage_told(ctx):
             return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - typer's own click
         """Run the command that was asked for."""
-        with usage_told(ctx):
+        with _usage_told(ctx):
             return super().invoke(ctx)
 
     def list_commands(self, ctx: object) -> list[str]:  # noqa: ARG002 - typer's signature
@@ -133,25 +118,32 @@ class Commands(Group):
         """The command of a name; None if there is none, after importing all to suggest one that is alike."""
         for name in [cmd_name] if cmd_name in COMMANDS else COMMANDS:
             with importing():
-                found = getattr(import_module(f"edgefirst_ros.cli.{COMMANDS[name]}"), name)
-            if not isinstance(found, typer.Typer):
-                found, function = _typer(), found
-                found.command(name, cls=Command)(function)
-            self.commands[name] = get_command(found)
+                function = getattr(import_module(f"edgefirst_ros.cli.{COMMANDS[name]}"), name)
+            made = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=SETTINGS)
+            made.command(name, cls=Command)(function)
+            self.commands[name] = get_command(made)
         return self.commands.get(cmd_name)
 
+    def format_help_text(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401, ARG002 - typer's own click
+        """Write what the commands are for."""
+        write_text(self.help or "", formatter)
 
-def _typer(*, add_completion: bool = False, **options: Any) -> typer.Typer:  # noqa: ANN401 - whatever typer takes
-    return typer.Typer(
-        add_completion=add_completion,
-        rich_markup_mode=None,
-        pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-        **options,
-    )
+    def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - typer's own click
+        """Write the commands with the first paragraphs of their help, and the options."""
+        found: dict[str, list[tuple[str, str]]] = {}
+        for title, names in GROUPS.items():
+            helps = {name: self.get_command(ctx, name).help.split("\n\n")[0] for name in names}
+            found[title] = [(name, " ".join(text.split())) for name, text in helps.items()]
+        write_rows(found | rows_of(self, ctx), formatter)
 
 
-app = _typer(name="edgefirst-ros", cls=Commands, add_completion=True)
+app = typer.Typer(
+    name="edgefirst-ros",
+    cls=Commands,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings=SETTINGS,
+)
 
 
 def _print_version(wanted: bool) -> None:
@@ -170,7 +162,7 @@ def options(
         typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None:
-    """Turn recordings and live streams into training data: [bold]edgefirst-ros convert drive.mcap[/]."""
+    """Turn recordings and live streams into training data: edgefirst-ros convert drive.mcap."""
 
 
 def main() -> None:

@@ -1,123 +1,43 @@
-"""edgefirst-ros capture: capture live from a device's Zenoh, without ROS.
-
-Tells of the sessions of a capture as they end, with their pages, without keeping the capture waiting.
-"""
+"""edgefirst-ros capture: capture live from a device's Zenoh, without ROS."""
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
-import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from queue import SimpleQueue
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 
 from edgefirst_ros.cli import options
 from edgefirst_ros.cli.lastresort import leave
-from edgefirst_ros.cli.shared import (
-    EXIT_INTERRUPTED,
-    EXIT_POOR,
-    EXIT_USAGE,
-    exit_code,
-    guarded,
-    interruptible,
-    make_config,
-    print_error,
-    print_interruption,
-)
-from edgefirst_ros.cli.terminal import make_console, print_line, print_report, print_row, roles_text
+from edgefirst_ros.cli.results import print_report
+from edgefirst_ros.cli.shared import EXIT_INTERRUPTED, EXIT_POOR, EXIT_USAGE, Out, exit_code, make_config
+from edgefirst_ros.cli.terminal import print_row, roles_text
 from edgefirst_ros.formats.pace import Pace
 from edgefirst_ros.live.signals import pausing
 from edgefirst_ros.model.errors import TransportError
 
 if TYPE_CHECKING:
+    import zenoh
+
     from edgefirst_ros.config.model import Config
     from edgefirst_ros.live.capture import LiveCapture
     from edgefirst_ros.live.session import Finished
     from edgefirst_ros.live.status import LiveStatus
     from edgefirst_ros.sources.suggest import Suggestion
-    from edgefirst_ros.sources.zenoh import ZenohSource
 
+    Make = Callable[[Sequence[Path]], list[Path]]
+    Tell = Callable[[Finished, list[Path] | None], None]
 
-Made = tuple[Sequence[Path], str]
-"""Pages, and what to say about them."""
 LEFT = "the report page is left to `edgefirst-ros report`: there was no time for it"
-
-
-class SessionReports:
-    """Makes the page of each session, then tells of it: in a thread of its own, one after the other.
-
-    A page reads a dataset, which takes as long as it is large; while sessions go on it is work that waits.
-
-    Args:
-        make: makes the pages of a session's files.
-        tell: called with a session and its pages, one call at a time, by this thread or the one that closes.
-    """
-
-    def __init__(
-        self, make: Callable[[Sequence[Path]], Made], tell: Callable[[Finished, Made], None]
-    ) -> None:
-        self._make = make
-        self._tell = tell
-        self._pace = Pace()
-        self._sessions: SimpleQueue[Finished | None] = SimpleQueue()
-        self._untold: list[Finished] = []
-        self._lock = threading.Lock()
-        self._thread = threading.Thread(target=self._run, name="pages", daemon=True)
-        self._thread.start()
-
-    def add(self, finished: Finished) -> None:
-        """A session has ended."""
-        with self._lock:
-            self._untold.append(finished)
-        self._sessions.put(finished)
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether a page is being made that nobody waits for any more."""
-        return self._thread.is_alive()
-
-    def close(self, within_s: float | None) -> None:
-        """Tell of what is left; pages that are not made within the time are left to ``report``."""
-        self._pace.hurry()
-        self._sessions.put(None)
-        self._thread.join(within_s)
-        with self._lock:
-            left, self._untold = self._untold, []
-        for finished in left:
-            self._tell(finished, ((), LEFT))
-
-    def _run(self) -> None:
-        with self._pace.kept():
-            while (finished := self._sessions.get()) is not None:
-                made = self._make(finished.paths)
-                with self._lock:
-                    if finished not in self._untold:
-                        return  # told of without its page, as the time was over
-                    self._untold.remove(finished)
-                    self._tell(finished, made)
-
-
-class _OtherNames(Exception):
-    """What comes has the names of no device; ``before`` has heard of it what it could."""
-
-    def __init__(self, suggestion: Suggestion, before: LiveCapture) -> None:
-        super().__init__()
-        self.suggestion, self.before = suggestion, before
-
-
 VIEW_EVERY_S = 0.25
 SUGGEST_AFTER_S, LISTEN_S = 3.0, 3.0
 """A device sends everything at least once in this time; others are then listened to for as long."""
@@ -128,239 +48,225 @@ PAGE_BYTES = 4 << 20
 _ADDRESS = re.compile(r"[a-z0-9_-]+/\[?(?P<host>[^\]/?#]+?)\]?(:\d+)?([?#].*)?")
 
 
+class Pages:
+    """Makes the page of each session in a thread of its own, one after the other, then tells of it.
+
+    A page reads a dataset, which takes as long as it is large; while sessions go on it is work that waits.
+
+    Args:
+        make: makes the pages of a session's files.
+        tell: called by ``tell`` and ``close`` with a session and its pages, None if they are not made.
+    """
+
+    def __init__(self, make: Make, tell: Tell) -> None:
+        self._make, self._tell, self._pace = make, tell, Pace()
+        self._pool = ThreadPoolExecutor(1, "pages")
+        self._waiting: deque[tuple[Finished, Future[list[Path]]]] = deque()
+
+    def add(self, finished: Finished) -> None:
+        """A session has ended."""
+        self._waiting.append((finished, self._pool.submit(self._paced, finished.paths)))
+
+    def _paced(self, paths: Sequence[Path]) -> list[Path]:
+        with self._pace.kept():
+            return self._make(paths)
+
+    def tell(self) -> None:
+        """Tell of the sessions whose pages are made."""
+        while self._waiting and self._waiting[0][1].done():
+            finished, made = self._waiting.popleft()
+            self._tell(finished, made.result())
+
+    def close(self, within_s: float | None) -> bool:
+        """Tell of all others; pages that are not made within the time are left to ``report``: False."""
+        self._pace.hurry()
+        _, late = wait([made for _, made in self._waiting], within_s)
+        for finished, made in self._waiting:
+            self._tell(finished, None if made in late else made.result())
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        return not late
+
+
 @options.taking(
     "output connect listen zenoh_config formats name rate_hz split duration config_file record start_paused "
-    "quiet verbose as_json every distance_m moving keyframes require reference "
+    "quiet verbose as_json every moving keyframes require reference "
     "session schema_version container pictures namespace host split_every workers no_report strict"
 )
 def capture(**given: Any) -> None:  # noqa: ANN401 - the options
     """Capture live from a device's Zenoh into the datasets that convert makes.
 
     SIGUSR1 pauses, SIGUSR2 resumes with a new sequence. Ctrl-C writes what was received and ends within 3 s.
-    A second one ends at once, and [bold]recover[/] finishes the output. A full disk ends the capture, too.
+    A second one ends at once, and recover finishes the output. A full disk ends the capture, too.
 
     Exit codes: 0 done, 1 empty or disk full, 2 wrong usage, no connection or writing failed, 130 interrupted.
 
-    [bold]Examples[/]
+    For example
 
       edgefirst-ros capture --zenoh tcp/192.168.1.5:7447
 
       edgefirst-ros capture --zenoh tcp/maivin:7447 -o out --split-every 600s
     """
-    of, err = options.asked(given), make_console(stderr=True)
-    output = Path(of.output)
-    with guarded(err, instead="use another --name", output=output, as_json=of.as_json):
-        chosen, notes = options.chosen(given), list[str]()
+    of = options.asked(given)
+    out = Out(quiet=of.quiet, as_json=of.as_json, output=Path(of.output))
+    with out.guarded("use another --name"):
+        run, notes, chosen = _Capture(of, out), list[str](), options.chosen(given)
         config = make_config(of.config_file, chosen, notes=notes)
+        out.note(*notes)
         # Topics have no prefix here, so a configured one only names the device.
-        of.namespace, config = of.namespace or config.prefix or "", config.model_copy(update={"prefix": ""})
-        run = _Capture(of, err, output, _folders(output, config))
-        for note in notes:
-            run.say("note", note)
-        with interruptible(run.stop, err, "stopping, what was received is written", output):
-            try:
-                taking, reports, finished = run.once(config)
-            except _OtherNames as other:
-                found = other.suggestion
-                run.say("note", found.note)
-                config = make_config(None, {**chosen, "prefix": ""}, recorded=found.values)
-                taking, reports, finished = run.once(config, other.before)
-                if finished:
-                    found.keep(output, finished[0].name)
-        if not finished:
-            run.refuse_unconnected()
-        if run.stop.is_set():
-            run.say("note", "stopped by you, what was received is written")
-        for done in finished if len(finished) > 1 else ():
-            run.say("session", done.summary)
-        code = _code(taking, finished, strict=of.strict)
+        of.namespace, chosen["prefix"] = of.namespace or config.prefix or "", ""
+        with out.interruptible(run.stop, "stopping, what was received is written"):
+            may_suggest = not (of.config_file or of.namespace)
+            found = run.once(config.model_copy(update={"prefix": ""}), may_suggest=may_suggest)
+            if found is not None:
+                out.note(found.note)
+                run.once(make_config(None, chosen, recorded=found.values), may_suggest=False)
+                if run.finished:
+                    found.keep(run.output, run.finished[0].name)
+        code = run.end()
     code = EXIT_INTERRUPTED if run.stop.is_set() and code != EXIT_USAGE else code
-    if reports.is_busy:  # a page that nobody waits for; it gets its name only when it is whole
+    if not run.are_pages_made:  # a page that nobody waits for; it gets its name only when it is whole
         leave(code)
     raise typer.Exit(code)
 
 
-def _code(taking: LiveCapture, finished: Sequence[Finished], *, strict: bool) -> int:
-    """The exit code, of the capture as a whole: a split right before its end may leave an empty session."""
-    from edgefirst_ros.live.capture import STOPPED
-
-    if taking.lost or any(done.report.get("recording", {}).get("failure") for done in finished):
-        return EXIT_USAGE  # said when it was noticed
-    if finished[-1].report["ended"] != STOPPED:
-        return EXIT_POOR
-    judged = [done.report for done in finished if done.report["samples"]] or [finished[-1].report]
-    return max(exit_code(report, strict=strict) for report in judged)
-
-
-def _folders(output: Path, config: Config) -> list[Path]:
-    """The folders that a capture makes and that are not there yet, the innermost first."""
-    from edgefirst_ros.formats.datasets import RECORDINGS
-
-    inner = [output / name for name in (RECORDINGS, *config.formats)]
-    return [folder for folder in (*inner, output, *output.parents) if not folder.exists()]
-
-
-@dataclass(slots=True)
 class _Capture:
-    """One run of the command, over all its sessions; ``folders`` are those that are made for it."""
+    """One run of the command, over all its sessions."""
 
-    of: SimpleNamespace
-    err: Console
-    output: Path
-    folders: Sequence[Path]
-    stop: threading.Event = field(default_factory=threading.Event)
-    begun_s: float = field(default_factory=time.monotonic)
-    said: set[str] = field(default_factory=set)
+    def __init__(self, of: SimpleNamespace, out: Out) -> None:
+        self.of, self.out, self.output = of, out, Path(of.output)
+        self.stop, self.finished = threading.Event(), list["Finished"]()
+        self.taking: LiveCapture | None = None
+        self.is_connected, self.are_pages_made = False, True
+        self._begun_s, self._said = time.monotonic(), set[str]()
+        self._pages = Pages(lambda paths: [] if of.no_report else out.page_beside(paths), self._tell)
 
-    def say(self, label: str, text: str) -> None:
-        """Print a line; the terminal may be gone, and the dataset is complete all the same."""
-        with suppress(OSError):
-            if not (self.of.quiet or self.of.as_json):
-                print_line(self.err, f"{label}: {escape(text)}")
-
-    def refuse_unconnected(self) -> NoReturn:
-        """End a run that never had a connection."""
-        nothing = f"nothing was written to {self.output}"
-        if self.stop.is_set():
-            print_interruption(self.err, f"never connected, {nothing}", as_json=self.of.as_json)
-            raise typer.Exit(EXIT_INTERRUPTED)
-        endpoints = *(self.of.connect or ()), *(self.of.listen or ())
-        places = ", ".join(each.partition("#")[0] for each in endpoints)
-        where = f"never connected{places and f' ({places})'}"
-        raise TransportError(f"{where}, {nothing}: is the device on, and --zenoh its address?")
-
-    def once(
-        self, config: Config, before: LiveCapture | None = None
-    ) -> tuple[LiveCapture, SessionReports, list[Finished]]:
-        """Capture with one configuration.
-
-        Raises:
-            _OtherNames: what comes has other names, and another configuration would take it.
-        """
+    def once(self, config: Config, *, may_suggest: bool) -> Suggestion | None:
+        """Capture with one configuration; another one if what comes has other names, which it would take."""
+        from edgefirst_ros.formats.datasets import RECORDINGS
         from edgefirst_ros.live.capture import LiveCapture
-        from edgefirst_ros.offline.inputs import suggestion_of
-        from edgefirst_ros.sources.zenoh import ZenohSource, overhear
         from edgefirst_ros.sources.zenohlink import linked
 
-        of = self.of
+        of, output = self.of, self.output
+        inner = [output / name for name in (RECORDINGS, *config.formats)]
+        new = [folder for folder in (*inner, output, *output.parents) if not folder.exists()]
         host = of.namespace if of.namespace.strip("/") not in {"", "rt"} else _host_of(of.connect or ())
         page_bytes = PAGE_BYTES * (not of.no_report)
-        taking = LiveCapture(config, self.output, host, beside_bytes=page_bytes, before=before)
-        reports = SessionReports(_no_pages if of.no_report else _pages, self._tell)
+        self.taking = LiveCapture(config, output, host, beside_bytes=page_bytes, before=self.taking)
         with linked(of.connect or [], of.listen or [], of.zenoh_config) as link:
-            record = taking.record if config.record else None
-            source = partial(ZenohSource, link, config, taking.put, namespace=of.namespace, record=record)
-            suggest: Callable[[], Suggestion | None] | None = None
-            if before is None and of.config_file is None and not of.namespace:
-
-                def suggest() -> Suggestion | None:
-                    return suggestion_of(overhear(link, LISTEN_S), config)
-
             try:
-                return taking, reports, self._run(taking, reports, source, suggest)
+                found = self._run(self.taking, link, config, may_suggest=may_suggest)
             except BaseException:
-                taking.abort()
+                self.taking.abort()
+                self._pages.close(0.0)
                 raise
+        if not self.finished:  # nothing came: neither files stay nor folders that were made for them
+            paths = self.taking.finished[0].paths
+            for path in (*(each.parent for each in paths if each.parent.parent.parent == output), *paths):
+                shutil.rmtree(path, ignore_errors=True)
+                path.unlink(missing_ok=True)
+            for folder in new:
+                with suppress(OSError):  # it holds something else
+                    folder.rmdir()
+        return found
 
     def _run(
-        self,
-        taking: LiveCapture,
-        reports: SessionReports,
-        connect: Callable[[], ZenohSource],
-        suggest: Callable[[], Suggestion | None] | None,
-    ) -> list[Finished]:
-        """Capture from connection to finished output; no session if there was no connection all the time."""
+        self, taking: LiveCapture, link: zenoh.Session, config: Config, *, may_suggest: bool
+    ) -> Suggestion | None:
+        """Capture from connection to finished output, which is of no use if there was no connection."""
         from edgefirst_ros.cli.liveview import LiveView
         from edgefirst_ros.live.capture import STOPPED
+        from edgefirst_ros.offline.inputs import suggestion_of
+        from edgefirst_ros.sources.zenoh import ZenohSource, overhear
 
-        of, connected = self.of, False
+        of, told, alone_s, record = self.of, 0, 0.0, taking.record if config.record else None
         taking.start(of.name, sequence=of.session, paused=of.start_paused)
-        view, reported = LiveView(self.err, quiet=of.quiet or of.as_json), 0
-        with pausing(taking.pause, taking.resume), connect() as source, view:
+        source = ZenohSource(link, config, taking.put, namespace=of.namespace, record=record)
+        with pausing(taking.pause, taking.resume), source, LiveView(self.out.err, self.out.quiet) as view:
             taking.other_topics = source.other_topics.found
             while taking.running and not self.stop.wait(VIEW_EVERY_S):
                 status = taking.status()
                 source.other_topics.watch(status.silent, status.elapsed_s)
-                connected = connected or source.connections > 0
+                alone_s = alone_s if self.is_connected else status.elapsed_s
+                self.is_connected |= source.connections > 0
                 self._complain(status)
-                if suggest is not None and connected and status.elapsed_s > SUGGEST_AFTER_S:
-                    if "camera" in taking.status().silent and (suggestion := suggest()) is not None:
-                        self._discard(taking.stop(STOP_S)[0])
-                        raise _OtherNames(suggestion, taking)
-                    suggest = None
+                if may_suggest and self.is_connected and status.elapsed_s > alone_s + SUGGEST_AFTER_S:
+                    may_suggest = False
+                    found = (
+                        suggestion_of(overhear(link, LISTEN_S), config) if "camera" in status.silent else None
+                    )
+                    if found is not None:
+                        taking.stop(STOP_S)
+                        return found
                 view.update(status, source.connections, source.notes)
-                for split in taking.splits[reported:]:
-                    reports.add(split.closed)
-                    reported += 1
-                if of.duration is not None and time.monotonic() >= self.begun_s + of.duration:
+                for split in taking.splits[told:]:
+                    self._pages.add(split.closed)
+                    told += 1
+                self._pages.tell()
+                if of.duration is not None and time.monotonic() >= self._begun_s + of.duration:
                     break
             asked_s = time.monotonic()
-            connected = connected or source.connections > 0
+            self.is_connected |= source.connections > 0
         finished = taking.stop(STOP_S)
         self._complain(taking.status())
-        totals = finished[0].report["totals"] if len(finished) == 1 else {}
-        if not connected and totals.get("received") == 0 and finished[0].report["ended"] == STOPPED:
-            self._discard(finished[0])
-            return []
-        for session in finished[reported:]:
-            reports.add(session)
-        reports.close(max(0.0, asked_s + END_S - time.monotonic()) if self.stop.is_set() else None)
-        return finished
+        first, *more = [each.report for each in finished]
+        if self.is_connected or more or first["totals"]["received"] or first["ended"] != STOPPED:
+            self.finished = finished
+            for session in finished[told:]:
+                self._pages.add(session)
+        within_s = max(0.0, asked_s + END_S - time.monotonic()) if self.stop.is_set() else None
+        self.are_pages_made = self._pages.close(within_s)
+        return None
 
     def _complain(self, status: LiveStatus) -> None:
-        for problem in status.problems:
-            if problem not in self.said:
-                self.said.add(problem)
-                print_error(self.err, problem)
+        for problem in {*status.problems} - self._said:
+            self._said.add(problem)
+            self.out.fail([problem])
 
-    def _discard(self, empty: Finished) -> None:
-        """Remove what a session without any sample left, and the folders that were made for it."""
-        own = {path.parent for path in empty.paths if path.parent.parent.parent == self.output}
-        for path in (*own, *empty.paths):
-            if path.is_dir():
-                shutil.rmtree(path)
-            else:
-                path.unlink(missing_ok=True)
-        for folder in self.folders:
-            with suppress(OSError):  # it holds something else
-                folder.rmdir()
+    def end(self) -> int:
+        """Say what became of all sessions; the exit code, of the capture as a whole.
 
-    def _tell(self, finished: Finished, made: Made) -> None:
+        Raises:
+            TransportError: there never was a connection.
+        """
+        from edgefirst_ros.live.capture import STOPPED
+
+        if not self.finished:
+            nothing = f"nothing was written to {self.output}"
+            if self.stop.is_set():
+                self.out.interrupted(f"never connected, {nothing}")
+                raise typer.Exit(EXIT_INTERRUPTED)
+            endpoints = (*(self.of.connect or ()), *(self.of.listen or ()))
+            places = ", ".join(each.partition("#")[0] for each in endpoints)
+            where = f"never connected{places and f' ({places})'}"
+            raise TransportError(f"{where}, {nothing}: is the device on, and --zenoh its address?")
+        reports = [done.report for done in self.finished]
+        is_lost = self.taking is not None and self.taking.lost
+        if is_lost or any(each.get("recording", {}).get("failure") for each in reports):
+            return EXIT_USAGE  # said when it was noticed
+        if reports[-1]["ended"] != STOPPED:
+            return EXIT_POOR
+        # A split right before the end may leave an empty session.
+        judged = [each for each in reports if each["samples"]] or reports[-1:]
+        return max(exit_code(each, strict=self.of.strict) for each in judged)
+
+    def _tell(self, finished: Finished, pages: list[Path] | None) -> None:
         """Print what came of a session."""
         from edgefirst_ros.live.capture import STOPPED
         from edgefirst_ros.live.split import SPLIT
 
-        (pages, fault), report, quiet = made, finished.report, self.of.quiet
-        paths, ended = [*finished.paths, *pages], str(report["ended"])
+        report, err = finished.report, self.out.err
+        if pages is None:
+            self.out.note(LEFT)
         with suppress(OSError):
-            if fault == LEFT:
-                self.say("note", fault)
-            elif fault:
-                print_line(self.err, f"warning: {escape(fault)}")
-            if self.of.as_json:
-                sys.stdout.write(json.dumps({**report, "paths": [str(p) for p in paths]}) + "\n")
-                sys.stdout.flush()
+            print_report(self.out, report, detail=self.of.detail, paths=[*finished.paths, *(pages or ())])
+            if self.out.as_json:
                 return
-            print_report(self.err, report, detail=self.of.detail, paths=paths)
-            if ended.startswith(SPLIT):
-                print_row(self.err, "note", f"ended by a {ended}, a new session followed")
-            elif ended != STOPPED:
-                print_row(self.err, "warning", f"ended because {ended}")
+            if not str(ended := report["ended"]).startswith((STOPPED, SPLIT)):
+                print_row(err, "warning", f"ended because {ended}")
             if not report["topics"]:
-                text = "nothing was received, is the device on, and --zenoh its address?"
-                print_row(self.err, "warning", text)
-            if report["silent"] and not quiet:
-                print_row(self.err, "note", f"nothing was received for {roles_text(report['silent'])}")
-
-
-def _no_pages(_: Sequence[Path]) -> Made:
-    return (), ""
-
-
-def _pages(paths: Sequence[Path]) -> Made:
-    from edgefirst_ros.report import make_pages
-
-    return make_pages(paths)
+                print_row(err, "warning", "nothing was received, is the device on, and --zenoh its address?")
+            if report["silent"] and not self.out.quiet:
+                print_row(err, "note", f"nothing was received for {roles_text(report['silent'])}")
 
 
 def _host_of(endpoints: Sequence[str]) -> str:

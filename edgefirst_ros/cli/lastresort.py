@@ -1,20 +1,20 @@
 """What becomes of an error that nobody foresaw: one line that says where it was, and exit code 2.
 
-Standard streams that take whatever is printed: closed ones, other encodings, paths that are no text.
+And standard streams that take whatever is printed, as it may be this line.
 """
 
 from __future__ import annotations
 
 import atexit
-import codecs
 import io
 import json
 import os
 import sys
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from edgefirst_ros.model.untrusted import displayed, visible
 
@@ -32,18 +32,17 @@ _ended: list[int] = []
 
 
 def watch_threads() -> None:
-    """Have errors in other threads, and those that Python can only ignore, told in one line, too."""
+    """Have errors in other threads told in one line, too."""
     atexit.register(_leave)  # before all others, so it comes last
-    if os.environ.get(DEBUG):
-        return
-    threading.excepthook = _in_thread
-    sys.unraisablehook = _unraisable
+    if not os.environ.get(DEBUG):
+        threading.excepthook = _in_thread
 
 
 def settle(code: str | int | None, arguments: list[str]) -> str | int | None:
     """The exit code of a command that ended with ``code``: another thread may have failed meanwhile."""
     if _of_threads and code in {None, 0, 1}:
-        _print_json(_of_threads, arguments)
+        if "--json" in arguments:
+            print_faults_as_json(_of_threads)
         code = EXIT_FAULT
     _ended.append(1 if isinstance(code, str) else code or 0)
     return code
@@ -62,7 +61,7 @@ def _leave() -> None:
 def leave(code: int) -> NoReturn:
     """End this process at once, whatever its threads do."""
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):
+        with suppress(OSError, ValueError, RuntimeError):
             stream.flush()
     os._exit(code)
 
@@ -75,7 +74,8 @@ def tell(error: BaseException, arguments: list[str]) -> int:
         arguments: of the command, among which ``--json`` may be.
     """
     text = _told(error)
-    _print_json([text], arguments)
+    if "--json" in arguments:
+        print_faults_as_json([text])
     # A thread that waits for what this one was to do would keep the process.
     last = threading.Timer(_PATIENCE_S, os._exit, [EXIT_FAULT])
     last.daemon = True
@@ -84,8 +84,11 @@ def tell(error: BaseException, arguments: list[str]) -> int:
 
 
 def _told(error: BaseException, where: str = "") -> str:
-    kind = f"{type(error).__name__}: {_said(error)}".removesuffix(": ")
-    trace = error.__traceback__
+    try:
+        said = displayed(str(error)[:_MOST_TEXT])
+    except Exception:  # noqa: BLE001 - whatever is wrong with its text, there is an error to be told
+        said = "without words"
+    kind, trace = f"{type(error).__name__}: {said}".removesuffix(": "), error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     at = f", {Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}" if trace is not None else ""
@@ -98,72 +101,34 @@ def _told(error: BaseException, where: str = "") -> str:
     return text
 
 
-def _said(error: BaseException) -> str:
-    try:
-        return displayed(str(error)[:_MOST_TEXT])
-    except Exception:  # noqa: BLE001 - whatever is wrong with its text, there is an error to be told
-        return "without words"
-
-
 def _in_thread(found: threading.ExceptHookArgs) -> None:
     if found.exc_value is not None and not isinstance(found.exc_value, SystemExit):
         name = found.thread.name if found.thread is not None else "?"
         _of_threads.append(_told(found.exc_value, f" (in its thread {name})"))
 
 
-def _unraisable(found: Any) -> None:  # noqa: ANN401 - sys.UnraisableHookArgs, which only stubs have
-    # A pipe that nobody reads any more, and what is torn down at the end, are no faults.
-    if found.exc_value is not None and not isinstance(found.exc_value, BrokenPipeError):
-        _told(found.exc_value, " (which could go on)")
-
-
-def _print_json(texts: list[str], arguments: list[str]) -> None:
-    if "--json" not in arguments:
-        return
-    with suppress(OSError, ValueError):  # standard output may be what is gone
-        sys.stdout.write(json.dumps({"error": "; ".join(texts), "faults": texts}) + "\n")
+def print_faults_as_json(faults: Sequence[str]) -> None:
+    """Print an object with ``error`` and ``faults`` on standard output, which may be what is gone."""
+    with suppress(OSError, ValueError, RuntimeError):
+        sys.stdout.write(json.dumps({"error": "; ".join(faults), "faults": [*faults]}) + "\n")
         sys.stdout.flush()
-
-
-SUBSTITUTES = {"…": "...", "×": "x", "−": "-", "→": "->", "·": ".", "±": "+-", "²": "2"}
-"""For encodings that lack these; any other character becomes a question mark."""
-_HANDLER = "edgefirst.printable"
 
 
 def open_streams() -> None:
     """Make standard output and error fit to print on; may be called again.
 
     One that is closed (``>&-``) goes nowhere: else the next file that is opened would get its number, and
-    what a library prints would be written into that file. A path may hold bytes that are not text; they are
-    printed unchanged.
+    what a library prints would be written into that file. A path may hold bytes that are not text; in UTF-8
+    they are printed unchanged. What another encoding lacks becomes a question mark.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
-        if not _is_open(number):
-            os.dup2(nowhere := os.open(os.devnull, os.O_RDWR), number)
-            if nowhere != number:
-                os.close(nowhere)
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # gets the lowest number, which this is
         if getattr(sys, name) is None:
             mode = "r" if name == "stdin" else "w"
             setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
-    codecs.register_error(_HANDLER, _printable)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors=_HANDLER)
-
-
-def _is_open(number: int) -> bool:
-    try:
-        os.fstat(number)
-    except OSError:
-        return False
-    return True
-
-
-def _printable(error: UnicodeError) -> tuple[str | bytes, int]:
-    """What is printed in place of a character that the encoding lacks; an error handler of codecs."""
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
-    character = error.object[error.start]
-    if "\udc80" <= character <= "\udcff":
-        return bytes([ord(character) - 0xDC00]), error.start + 1
-    return SUBSTITUTES.get(character, "?"), error.start + 1
+            stream.reconfigure(errors="surrogateescape" if stream.encoding.lower() == "utf-8" else "replace")

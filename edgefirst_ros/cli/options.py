@@ -1,18 +1,17 @@
-"""Options of commands: those of the configuration in the words of its models, and others; each once."""
+"""Options of commands, each once: those of the configuration in the words of its models, and others."""
 
 from __future__ import annotations
 
 import inspect
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, TypeVar
 
 import typer
 
-from edgefirst_ros.cli.shared import ConfigFile, End, Start
 from edgefirst_ros.formats.registry import FORMATS
 
 TOLD = Path(__file__).parents[1] / "config" / "options.json"
@@ -31,59 +30,51 @@ def taking(parameters: str) -> Callable[[Function], Function]:
     """Give these options to a command, which gets their values by ``**given``."""
 
     def taken(function: Function) -> Function:
-        own = inspect.signature(function)
-        hints = get_type_hints(function, include_extras=True)
-        named = [
-            each.replace(annotation=hints[each.name])
-            for each in own.parameters.values()
-            if each.kind is not each.VAR_KEYWORD
-        ]
+        own = inspect.signature(function, eval_str=True)
+        taken = [each for each in own.parameters.values() if each.kind is not each.VAR_KEYWORD]
         for name in parameters.split():
             kind, default = OFFERED[name]
-            named.append(
-                inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
-            )
-        function.__signature__ = own.replace(parameters=named)  # type: ignore[attr-defined]
-        function.__annotations__ = {each.name: each.annotation for each in named} | {"return": None}
+            each = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+            taken.append(each)
+        function.__signature__ = own.replace(parameters=taken)  # type: ignore[attr-defined]
+        function.__annotations__ = {each.name: each.annotation for each in taken}
         return function
 
     return taken
 
 
 def opt(typed: str, text: str, **more: Any) -> Any:  # noqa: ANN401 - typer's own
-    """A parameter by what a user types for it, ``-o --output FOLDER`` or ``PATH``, and what it is."""
+    """A parameter by what a user types for it, ``-o --output FOLDER`` or ``PATH``, and what it is.
+
+    Values in lower case, ``coco|yolo``, are all that there are.
+    """
     names = [word for word in typed.split() if word.startswith("-")]
-    takes = " ".join(word for word in typed.split() if not word.startswith("-")) or None
-    return (typer.Option if names else typer.Argument)(*names, metavar=takes, help=text, **more)
+    takes = " ".join(word for word in typed.split() if not word.startswith("-"))
+    choices = takes.split("|") if "|" in takes and takes == takes.lower() else []
 
-
-def _offer(parameter: str, kind: Any, names: str, text: str, metavar: str = "", **more: Any) -> None:  # noqa: ANN401
-    """Offer an option of this type to commands, under the title of the newest panel."""
-    default = more.pop("default", None)
-    more |= {"metavar": metavar or None, "help": text, "rich_help_panel": _panel[-1]}
-    OFFERED[parameter] = Annotated[kind, typer.Option(*names.split(), **more)], default
-
-
-def _known(choices: Sequence[str]) -> Callable[[Any], Any]:
     def known(value: Any) -> Any:  # noqa: ANN401 - of any type
         if choices and isinstance(value, str) and value not in choices:
             raise typer.BadParameter(f"{value!r} is not one of {', '.join(map(repr, choices))}")
         return value
 
-    return known
+    make = typer.Option if names else typer.Argument
+    return make(*names, metavar=takes or None, help=text, callback=known, **more)
 
 
-def _setting(parameter: str, kind: Any, names: str = "", metavar: str = "", among: str = "") -> None:  # noqa: ANN401
+def _offer(parameter: str, kind: Any, typed: str, text: str, default: Any = None, **more: Any) -> None:  # noqa: ANN401 - of any type
+    """Offer an option to commands, under the title of the newest panel."""
+    OFFERED[parameter] = Annotated[kind, opt(typed, text, rich_help_panel=_panel[-1], **more)], default
+
+
+def _setting(parameter: str, kind: Any, typed: str = "", text: str = "") -> None:  # noqa: ANN401 - of types
     """An option of the configuration as one of the command line, in the first words of the first model."""
-    said, SETTINGS[parameter] = next(
-        (_SAID[each], each) for each in _SAID if each.split(".")[-1] == parameter
-    )
-    names = names or f"--{parameter.replace('_', '-')}"
-    FLAGS[parameter] = names.partition("/")[0]
-    text = among or re.split(r"[.:;](?: |$)", said["is"].removeprefix("Live: "))[0] + "."
-    text = text[:1].upper() + text[1:]
-    metavar = metavar or "|".join(said["choices"])
-    _offer(parameter, kind | None, names, text, metavar, callback=_known(said["choices"]))
+    SETTINGS[parameter] = next(each for each in _SAID if each.split(".")[-1] == parameter)
+    said = _SAID[SETTINGS[parameter]]
+    name, _, takes = (typed or f"--{parameter.replace('_', '-')}").partition(" ")
+    FLAGS[parameter] = name.partition("/")[0]
+    text = text or re.split(r"[.:;](?: |$)", said["is"].removeprefix("Live: "))[0] + "."
+    typed = f"{name} {takes or '|'.join(said['choices'])}"
+    _offer(parameter, kind | None, typed, text[:1].upper() + text[1:])
 
 
 def asked(given: Mapping[str, Any]) -> SimpleNamespace:
@@ -100,85 +91,59 @@ def chosen(given: Mapping[str, Any]) -> dict[str, Any]:
         if block and value is not None:
             found.setdefault(block, {})[option] = value
         elif not block:
-            found[option] = format_names(value) if option == "formats" else value
+            found[option] = ",".join(value) if isinstance(value, list) else value
     return found
 
 
-def format_names(formats: list[str] | None) -> list[str] | None:
-    """Names from comma-separated lists without duplicates; None if no list was given."""
-    return (
-        list(dict.fromkeys(name.strip() for each in formats for name in each.split(","))) if formats else None
-    )
-
-
-Connect = Annotated[
-    list[str] | None,
-    typer.Option("--zenoh", metavar="ENDPOINT", help="Address of the device, as tcp/192.168.1.5:7447."),
-]
-Listen = Annotated[
-    list[str] | None,
-    typer.Option("--zenoh-listen", metavar="ENDPOINT", help="Wait for the device at this address."),
-]
-ZenohConfig = Annotated[
-    Path | None,
-    typer.Option("--zenoh-config", metavar="FILE", help="Zenoh's own configuration: TLS, user, password."),
-]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only warnings and errors.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the report as JSON and nothing else.")]
-Prefix = Annotated[str | None, typer.Option("--prefix", metavar="PREFIX", help="Topic prefix of the device.")]
-NoReport = Annotated[bool, typer.Option("--no-report", help="Make no page beside the report.")]
-
 _panel: list[str | None] = [None]
+Overwrite = Annotated[bool, opt("--overwrite", "Replace what is there once the new is complete.")]
+Quiet = Annotated[bool, opt("--quiet -q", "Print only warnings and errors.")]
+AsJson = Annotated[bool, opt("--json", "Print the result as JSON and nothing else.")]
+ConfigFile = Annotated[Path | None, opt("--config FILE", "A YAML file, or maivin, raivin, generic, none.")]
+Connect = Annotated[list[str] | None, opt("--zenoh ENDPOINT", "The device, as tcp/192.168.1.5:7447.")]
+Listen = Annotated[list[str] | None, opt("--zenoh-listen ENDPOINT", "Wait for the device at this address.")]
+ZenohConfig = Annotated[Path | None, opt("--zenoh-config FILE", "Zenoh's own file: TLS, user, password.")]
+Start = Annotated[str | None, opt("--start T", "Begin here, in seconds or as a time in UTC.")]
+End = Annotated[str | None, opt("--end T", "End before this, given like --start.")]
+Prefix = Annotated[str | None, opt("--prefix PREFIX", "Topic prefix of the device.")]
+
+_offer("output", str, "-o --output FOLDER", "Folder for the datasets, of convert also a URL.", "out")
 OFFERED |= {"connect": (Connect, None), "listen": (Listen, None), "zenoh_config": (ZenohConfig, None)}
-_offer(
-    "output", str, "-o --output", "Folder for the datasets, of convert also a URL.", "FOLDER", default="out"
-)
-_setting("formats", list[str], "--format", "NAME,...", f"Formats to write: {', '.join(FORMATS.names)}.")
-_offer("name", str, "--name", "Name of the dataset, instead of the recording's.", "NAME", default="")
-_setting("rate_hz", float, "--rate", "HZ")
-OFFERED |= {"start": (Start, None), "end": (End, None)}
+_setting("formats", list[str], "--format NAME,...", f"Formats to write: {', '.join(FORMATS.names)}.")
+_offer("name", str, "--name NAME", "Name of the dataset, instead of the recording's.", "")
+_setting("rate_hz", float, "--rate HZ")
+OFFERED |= {"start": (Start, None), "end": (End, None), "config_file": (ConfigFile, None)}
 _setting("split", str)
-OFFERED["config_file"] = ConfigFile, None
-_offer("overwrite", bool, "--overwrite", "Replace a dataset once the new one is complete.", default=False)
 _offer("dry_run", bool, "--dry-run", "Write nothing, say what would be used and made.", default=False)
-_offer("duration", float | None, "--duration", "Finish after this time.", "SECONDS", min=0)
+_offer("duration", float | None, "--duration SECONDS", "Finish after this time.", min=0)
 _offer("start_paused", bool, "--start-paused", "Begin paused, until SIGUSR2.", default=False)
 _setting("record", bool, "--record/--no-record")
 _offer("verbose", bool, "--verbose -v", "Also print every topic, clock and note.", default=False)
-OFFERED |= {"quiet": (Quiet, False), "as_json": (AsJson, False)}
+OFFERED |= {"overwrite": (Overwrite, False), "quiet": (Quiet, False), "as_json": (AsJson, False)}
 _panel.append("Which frames")
-_setting("every", int, metavar="N")
-_setting("distance_m", float, metavar="METRES")
+_setting("every", int, "--every N")
 _setting("moving", bool, "--moving")
 _setting("keyframes", bool, "--keyframes")
-_setting("require", str, metavar="[SENSOR,...]")
-_setting("reference", str, metavar="TOPIC")
+_setting("require", str, "--require all|SENSOR,...")
+_setting("reference", str, "--reference TOPIC")
 _panel.append("Many drives")
-_offer("listed", list[str] | None, "--from", "A file that lists recordings, or - for standard input.", "LIST")
-_offer("jobs", int | None, "--jobs", "Convert N drives at a time, one dataset each.", "N", min=1)
-ENGINES = ("local", "ray", "dask")
-_offer("engine", str | None, "--engine", "Where to convert.", "|".join(ENGINES), callback=_known(ENGINES))
-_offer(
-    "address",
-    str,
-    "--address",
-    "Of the cluster: auto, ray://HOST:10001 or tcp://HOST:8786.",
-    "URL",
-    default="",
-)
-_offer("memory_gb", float | None, "--memory", "Memory that Ray reserves for a job, 1.5 GB.", "GB", min=0.1)
+_offer("listed", list[str] | None, "--from LIST", "A file that lists recordings, or - for standard input.")
+_offer("jobs", int | None, "--jobs N", "Convert N drives at a time, one dataset each.", min=1)
+_offer("engine", str | None, "--engine local|ray|dask", "Where to convert.")
+_offer("address", str, "--address URL", "Of the cluster: auto, ray://HOST:10001 or tcp://HOST:8786.", "")
+_offer("memory_gb", float | None, "--memory GB", "Memory that Ray reserves for a job, 1.5 GB.", min=0.1)
 _offer("retry_failed", bool, "--retry-failed", "Also try drives again that failed before.", default=False)
 _offer("fail_fast", bool, "--fail-fast", "Stop at the first drive that fails.", default=False)
 _panel.append("Advanced")
-_offer("user", str, "--for", "Settings that a program asks for: studio.", "NAME", default="")
-_offer("session", str, "--session", "Name of the sequence, instead of HOST_date_time.", "NAME", default="")
+_offer("user", str, "--for NAME", "Settings that a program asks for: studio.", "")
+_offer("session", str, "--session NAME", "Name of the sequence, instead of HOST_date_time.", "")
 _setting("schema_version", str, "--schema")
 _setting("container", str)
-_setting("pictures", str, metavar="jpeg90|png")
-_setting("prefix", str, metavar="PREFIX")
-_offer("namespace", str, "--namespace", "Topic prefix of the device.", "HOST", default="")
-_setting("host", str, metavar="HOST")
-_setting("split_every", str, metavar="600s|2GB")
-_setting("workers", int, metavar="N")
+_setting("pictures", str, "--pictures jpegN|png")
+_setting("prefix", str, "--prefix PREFIX")
+_offer("namespace", str, "--namespace HOST", "Topic prefix of the device.", "")
+_setting("host", str, "--host HOST")
+_setting("split_every", str, "--split-every 600s|2GB")
+_setting("workers", int, "--workers N")
 _offer("no_report", bool, "--no-report", "Make no page beside the report.", default=False)
 _offer("strict", bool, "--strict", "Exit 1 if anything was rejected or warned of.", default=False)

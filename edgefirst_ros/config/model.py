@@ -69,7 +69,7 @@ FormatOptions = TypeVar("FormatOptions", bound=BaseModel)
 
 NODE_PARAMETERS = frozenset(
     split_names(
-        "use_sim_time start_type_description_service qos_overrides output name session depth unlisted "
+        "use_sim_time start_type_description_service qos_overrides output name session unlisted "
         "stop_within_s preview autostart start_paused bond_heartbeat_period bag overwrite rate"
     )
 )

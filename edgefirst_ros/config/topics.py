@@ -157,6 +157,9 @@ class TopicMap:
 
     def __init__(self, config: Config, prefix: str, known: Iterable[tuple[str, str]] | None = None) -> None:
         self.prefix = prefix
+        above, _, last = prefix.rpartition("/")
+        # One generation has names with the prefix rt and without.
+        self._roots = [f"{each}/" if each else "" for each in ([prefix, above] if last == "rt" else [prefix])]
         self.notes: list[str] = []
         self._reference = config.reference.strip("/")
         self._plain: dict[str, _Match] = {}
@@ -248,13 +251,8 @@ class TopicMap:
         if is_pattern(name):
             self._patterns.append((name, match))
             return
-        bare = name.strip("/")
-        if name.startswith("/"):
-            self._plain[bare] = match
-            return
-        self._plain[f"{self.prefix}/{bare}" if self.prefix else bare] = match
-        if self.prefix == "rt":
-            self._plain[bare] = match
+        for root in [""] if name.startswith("/") else self._roots:
+            self._plain[root + name.strip("/")] = match
 
     def _match(self, topic: str, schema: str) -> _Match | None:
         key = (topic, schema)
@@ -263,10 +261,7 @@ class TopicMap:
         return self._found[key]
 
     def _pattern(self, bare: str, schema: str) -> _Match | None:
-        under = self.prefix + "/"
-        relative = {bare.removeprefix(under)} if self.prefix and bare.startswith(under) else set()
-        if self.prefix in {"", "rt"}:
-            relative.add(bare)
+        relative = {bare.removeprefix(root) for root in self._roots if bare.startswith(root)}
         for name, match in self._patterns:
             names = {bare} if is_full(name) else relative
             if (not schema or schema in TYPES[match.rule.role]) and any(fits(name, each) for each in names):

@@ -166,8 +166,8 @@ def unknown_parameter(name: str, known: Iterable[str], parent: str = "") -> str:
 
 
 def names_of(value: object) -> object:
-    """A text of names separated by commas as a list; any other value as it is."""
-    return [name.strip() for name in value.split(",")] if isinstance(value, str) else value
+    """A text of names separated by commas as a list, each once; any other value as it is."""
+    return [*dict.fromkeys(map(str.strip, value.split(",")))] if isinstance(value, str) else value
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:

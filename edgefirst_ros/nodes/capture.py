@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import sys
 import time
@@ -23,23 +22,23 @@ from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.live.session import Finished
 from edgefirst_ros.live.status import LiveStatus
 from edgefirst_ros.model.errors import ConfigError, EdgeFirstError
+from edgefirst_ros.model.reasons import Severity
 from edgefirst_ros.model.sample import Sample
 from edgefirst_ros.nodes import running
 from edgefirst_ros.nodes.diagnostics import (
     UNKNOWN,
     CaptureView,
     Diagnostic,
-    Level,
     LogThrottle,
     diagnose,
     log,
 )
 from edgefirst_ros.nodes.discovery import NO_PLAN
-from edgefirst_ros.nodes.graph import RosGraph
-from edgefirst_ros.nodes.options import CAPTURE, CaptureOptions, output_faults
+from edgefirst_ros.nodes.graph import message_class
+from edgefirst_ros.nodes.options import CaptureOptions, output_faults
 from edgefirst_ros.nodes.preview import Preview
-from edgefirst_ros.nodes.publishing import BOND_TYPE, NO_BOND, Bond, StatusPublisher, latched
-from edgefirst_ros.nodes.receiving import allowed_bytes, granted_bytes, receive_buffer
+from edgefirst_ros.nodes.publishing import BOND_TYPE, Bond, StatusPublisher, latched
+from edgefirst_ros.nodes.receiving import granted_bytes, receive_buffer
 from edgefirst_ros.nodes.subscriptions import Subscriptions
 
 EVERY_S = 1.0
@@ -66,9 +65,6 @@ class CaptureNode(running.WithoutEmptyLists, LifecycleNode):  # type: ignore[mis
         self.done, self.exit_code = False, 0
         self._phase, self._problem = "unconfigured", ""
         self._settings = running.NodeParameters(self, CaptureOptions, self._locked)
-        given = [name.split(".") for name in self._settings.given if name.startswith("topics.")]
-        self._explicit = frozenset(entry for _, entry, *_ in given)
-        self._rated = frozenset(entry for _, entry, *option in given if option[-1:] == ["expected_hz"])
         self._logged_hints: set[str] = set()
         self._options = CaptureOptions.model_construct()
         self._config = Config()
@@ -78,12 +74,9 @@ class CaptureNode(running.WithoutEmptyLists, LifecycleNode):  # type: ignore[mis
         self._bond: Bond | None = None
         self._previous = NO_STATUS
         self._published_splits = 0
-        self._latched_session = ""
-        """The newest session that received the latched messages."""
         self._throttle = LogThrottle()
-        middleware = rclpy.get_rmw_implementation_identifier()
-        self._receive_buffer = receive_buffer(middleware, granted_bytes(), allowed_bytes(), os.environ)
-        self._status = StatusPublisher(self, socket.gethostname())
+        self._receive_buffer = receive_buffer(rclpy.get_rmw_implementation_identifier(), granted_bytes())
+        self._status = StatusPublisher(self)
         # No rosbag2_interfaces/WriteSplitEvent, which holds one path and is not installed everywhere.
         self._splits = latched(self, DiagnosticStatus, "~/events/split", 10)
         self._paused = latched(self, Bool, "~/is_paused")
@@ -125,10 +118,9 @@ class CaptureNode(running.WithoutEmptyLists, LifecycleNode):  # type: ignore[mis
             self._config,
             partial(self._pass, "put"),
             simulated_ns=self._simulated_ns,
-            depth=self._options.depth,
             unlisted=self._options.unlisted,
             record=partial(self._pass, "record") if self._config.record else None,
-            replaced=self._change_over,
+            replaced=partial(self._pass, "change_over"),
         )
         plan = subscriptions.update()
         self._capture = LiveCapture(
@@ -145,15 +137,16 @@ class CaptureNode(running.WithoutEmptyLists, LifecycleNode):  # type: ignore[mis
         self._capture.other_topics = lambda: subscriptions.other_topics
         self._capture.publishers = lambda: subscriptions.several
         try:
-            log(self.get_logger(), Level.OK, self._start(self._capture))
+            log(self, Severity.NOTE, self._start(self._capture))
         except EdgeFirstError as error:
             subscriptions.close()
             self.report_problem(f"no session: {error}")
             return TransitionCallbackReturn.FAILURE
         self._topics = subscriptions
-        self._create_bond(self._options.bond_heartbeat_period)
+        period_s = self._options.bond_heartbeat_period
+        if period_s and (status := message_class(BOND_TYPE)) is not None:
+            self._bond = Bond(self, status, period_s)
         self._phase, self._problem = "active", ""
-        self._latched_session = self._capture.status().session
         self._update_preview()
         return super().on_activate(state)
 
@@ -217,36 +210,28 @@ class CaptureNode(running.WithoutEmptyLists, LifecycleNode):  # type: ignore[mis
         for split in capture.splits[self._published_splits :]:
             self._published_splits += 1
             said = f"{split.closed.summary}; {split.opened} follows"
-            self._splits.publish(
-                self._status.message(Diagnostic(Level.OK, "split", said, dict(split.values)))
-            )
+            self._splits.publish(self._status.message(Diagnostic(Severity.NOTE, "split", said, split.values)))
             self._log_finished(split.closed)
-            text = f"session {split.opened} follows: {split.closed.report['ended']}"
-            log(self.get_logger(), Level.OK, text)
+            log(self, Severity.NOTE, f"session {split.opened} follows: {split.closed.report['ended']}")
+            self._ask_for_latched()
 
     def _finish(self, capture: LiveCapture) -> str:
-        """Complete the session and log it; return a line on each since ``start``, and warnings."""
+        """Complete the session and log it; return a line on each since ``start``."""
         self._publish_splits(capture)
         finished = capture.stop(float(self.get_parameter("stop_within_s").value))
-        logged = self._published_splits  # those that a split ended
-        lines = [session.summary for session in finished[:logged]]
-        for session in finished[logged:]:
+        for session in finished[self._published_splits :]:
             self._log_finished(session)
-            lines += [session.summary, *session.report["warnings"]]
-        return "; ".join(lines)
+        return "; ".join(session.summary for session in finished)
 
     def _log_finished(self, session: Finished) -> None:
-        log(self.get_logger(), Level.OK if session.report["samples"] else Level.WARN, session.summary)
+        log(self, Severity.NOTE if session.report["samples"] else Severity.WARNING, session.summary)
         for warning in session.report["warnings"]:
-            log(self.get_logger(), Level.WARN, warning)
+            log(self, Severity.WARNING, warning)
 
-    def _create_bond(self, period_s: float) -> None:
-        """Create the bond that a lifecycle manager waits for, if its message type is installed."""
-        status = RosGraph(self).message_class(BOND_TYPE) if period_s else None
-        if status is not None:
-            self._bond = Bond(self, status, period_s)
-        elif period_s and "bond_heartbeat_period" in self._settings.given:
-            self.get_logger().warning(NO_BOND)
+    def _ask_for_latched(self) -> None:
+        """An earlier session received what a robot latches (tf_static); this one needs it as well."""
+        if self._topics is not None:
+            self._topics.resubscribe_latched()
 
     def _release(self) -> None:
         if self._bond is not None:
@@ -271,6 +256,7 @@ class CaptureNode(running.WithoutEmptyLists, LifecycleNode):  # type: ignore[mis
                 name = "resume" if capture.paused else "pause"
             if name == "start":
                 response.message = self._start(capture)
+                self._ask_for_latched()
             elif name == "stop":
                 if not capture.running:
                     raise EdgeFirstError("no session is in progress")  # noqa: TRY301
@@ -315,10 +301,6 @@ class CaptureNode(running.WithoutEmptyLists, LifecycleNode):  # type: ignore[mis
         if self._capture is not None:
             getattr(self._capture, name)(what)
 
-    def _change_over(self, why: str) -> None:
-        log(self.get_logger(), Level.WARN, f"{why}: another sequence begins")
-        self._pass("change_over", why)
-
     def _show(self, sample: Sample) -> None:
         preview = self._preview
         if preview is not None:
@@ -353,23 +335,19 @@ class CaptureNode(running.WithoutEmptyLists, LifecycleNode):  # type: ignore[mis
         status = NO_STATUS if capture is None else capture.status()
         plan = NO_PLAN if subscriptions is None else subscriptions.plan
         of = self._phase, status, self._previous, plan, self._config
-        view = CaptureView(*of, self._explicit, self._rated, self._problem)
+        view = CaptureView(*of, self._settings.given, self._problem)
         diagnostics = [*diagnose(view), *self._receive_buffer]
         self._status.publish(diagnostics)
-        hints = [(Level.OK, f"hint: {each.text}") for each in status.hints]
+        hints = [(Severity.NOTE, f"hint: {each.text}") for each in status.hints]
         new = [each for each in hints if each[1] not in self._logged_hints]
         self._logged_hints.update(text for _, text in new)
         for level, line in [*self._throttle.lines(diagnostics, working=bool(status.session)), *new]:
-            log(self.get_logger(), level, line)
+            log(self, level, line)
         if status.paused != self._previous.paused or self._previous is NO_STATUS:
             self._paused.publish(Bool(data=status.paused))
         self._previous = status
         if capture is not None:
             self._publish_splits(capture)
-        if subscriptions is not None and status.session not in ("", self._latched_session):
-            # An earlier session received what a robot latches (tf_static); this one needs it as well.
-            self._latched_session = status.session
-            subscriptions.resubscribe_latched()
         if self._phase == "active" and capture is not None and capture.broken:
             self.report_problem(f"session ended: {capture.broken}")
             self.trigger_deactivate()
@@ -377,7 +355,7 @@ class CaptureNode(running.WithoutEmptyLists, LifecycleNode):  # type: ignore[mis
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point of the executable."""
-    return running.run(CaptureNode, CAPTURE, arguments)
+    return running.run(CaptureNode, "capture", CaptureOptions, arguments)
 
 
 if __name__ == "__main__":

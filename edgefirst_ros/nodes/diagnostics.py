@@ -5,9 +5,8 @@ The nodes' log: lines of varying severity, and which changes in the diagnostics 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import IntEnum
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 from edgefirst_ros.config.model import MAIVIN_TOPICS, Config
@@ -20,22 +19,14 @@ from edgefirst_ros.offline.convert import Conversion, Position
 from edgefirst_ros.report.finding import Expected, flow_findings
 
 
-class Level(IntEnum):
-    """diagnostic_msgs/DiagnosticStatus: OK, WARN, ERROR."""
-
-    OK = 0
-    WARN = 1
-    ERROR = 2
-
-
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One diagnostic_msgs/DiagnosticStatus."""
+    """One diagnostic_msgs/DiagnosticStatus, whose levels are the same numbers as severities."""
 
-    level: Level
+    level: Severity
     name: str
     message: str
-    values: Mapping[str, object] = field(default_factory=dict)
+    values: Mapping[str, object] | Sequence[tuple[str, object]] = ()
 
 
 UNKNOWN = -1
@@ -52,8 +43,7 @@ class CaptureView:
         previous: its status a second ago.
         plan: the subscriptions.
         config: the capture's configuration.
-        explicit: entries of the configuration's topics that were given as parameters.
-        rated: those that were given an expected rate.
+        given: names of the parameters that were given.
         problem: what went wrong outside of the capture; empty if nothing did.
     """
 
@@ -62,9 +52,12 @@ class CaptureView:
     previous: LiveStatus
     plan: SubscriptionPlan
     config: Config
-    explicit: frozenset[str] = frozenset()
-    rated: frozenset[str] = frozenset()
+    given: Collection[str] = ()
     problem: str = ""
+
+    def is_given(self, entry: str, option: str = "") -> bool:
+        """Whether somebody gave an option, or any one, of an entry of the configuration's topics."""
+        return any(name.startswith(f"topics.{entry}.{option}") for name in self.given)
 
 
 def diagnose(view: CaptureView) -> list[Diagnostic]:
@@ -75,17 +68,17 @@ def diagnose(view: CaptureView) -> list[Diagnostic]:
 def summarise(view: CaptureView) -> Diagnostic:
     """The summary of the session, the worst problem first."""
     status = view.status
-    level, message = Level.OK, _headline(view)
+    level, message = Severity.NOTE, _headline(view)
     problem = view.problem or status.failure or "; ".join(status.problems) or view.plan.problem
     if problem:
-        level, message = Level.ERROR, f"{problem}; {message}"
+        level, message = Severity.ERROR, f"{problem}; {message}"
     elif status.ended and status.ended != "stopped":
-        level, message = Level.ERROR, f"ended: {status.ended}"
+        level, message = Severity.ERROR, f"ended: {status.ended}"
     elif (found := next(status.findings_since(view.previous), None)) is not None:
         hints = status.hints if found.code is Code.NO_REFERENCE else ()
         meant = [each.text for each in hints if each.severity is Severity.ERROR]
-        level, message = Level(found.severity), "; ".join((found.text, *meant[:1], message))
-    missing = (f.topic for f in view.plan.matches if not f.announced and f.entry in view.explicit)
+        level, message = found.severity, "; ".join((found.text, *meant[:1], message))
+    missing = (f.topic for f in view.plan.matches if not f.announced and view.is_given(f.entry))
     values = {
         "state": view.state,
         "session": status.session or "none",
@@ -130,7 +123,7 @@ def _topics(view: CaptureView) -> Iterator[Diagnostic]:
         expected = _expected(view, found, is_flowing=bool(now))
         lately = [status.findings[topic]] if topic in status.findings else []
         findings = flow_findings(topic, now, then, expected, elapsed_s=status.elapsed_s, lately=lately)
-        level = Level(max((each.severity for each in findings), default=Severity.NOTE))
+        level = max((each.severity for each in findings), default=Severity.NOTE)
         said = "; ".join(each.text for each in findings)
         if now:
             text = said if level else ", ".join(filter(None, (f"{now['rate_hz']:.1f} Hz", said)))
@@ -143,7 +136,7 @@ def _expected(view: CaptureView, found: TopicMatch, *, is_flowing: bool) -> Expe
     rule, default = view.config.topics[found.entry], MAIVIN_TOPICS.get(found.entry)
     # The device documents a rate; another topic of the entry's, or one with a rate of its own, has another.
     is_default = default is not None and rule.expected_hz == default.expected_hz
-    is_documented = is_default and found.entry not in view.rated
+    is_documented = is_default and not view.is_given(found.entry, "expected_hz")
     is_own = default is not None and rule.topic == default.topic
     # Another topic serves the same purpose that is of the same role, or also for the rig's poses.
     roles = EGO_ROLES if rule.role in EGO_ROLES else {rule.role}
@@ -153,7 +146,7 @@ def _expected(view: CaptureView, found: TopicMatch, *, is_flowing: bool) -> Expe
         rule.expected_hz if is_documented and is_own else 0.0,
         is_sent_once=not rule.expected_hz and (may_be_late or rule.role in CONTEXT_ROLES),
         required=rule.required,
-        is_named=found.entry in view.explicit,
+        is_named=view.is_given(found.entry),
         has_another=any(f.announced and view.config.topics[f.entry].role in roles for f in view.plan.matches),
         announced=found.announced,
         problem=found.problem,
@@ -186,7 +179,7 @@ def _writers(status: LiveStatus) -> Iterator[Diagnostic]:
             "shed": "{:,} of {:,}".format(*shed),
         }
         text = f"{output.items} items, {output.bytes / 1e6:.1f} MB, {rate}"
-        level = Level.WARN if name in status.shedding else Level.OK
+        level = Severity.WARNING if name in status.shedding else Severity.NOTE
         if level:
             text = f"shedding, {status.shedding[name]:.0%} is written; {text}"
         yield Diagnostic(level, f"writer {name}", text, values)
@@ -195,7 +188,7 @@ def _writers(status: LiveStatus) -> Iterator[Diagnostic]:
 def _disk(view: CaptureView) -> Diagnostic:
     status, left = view.status, view.status.minutes_left
     if status.free_bytes == UNKNOWN:
-        return Diagnostic(Level.OK, "disk", "unknown until the node is active")
+        return Diagnostic(Severity.NOTE, "disk", "unknown until the node is active")
     values = {
         "free": f"{status.free_bytes / 1e6:.0f} MB",
         "usable": f"{max(0, status.spare_bytes) / 1e6:.0f} MB",
@@ -203,9 +196,9 @@ def _disk(view: CaptureView) -> Diagnostic:
         "left at this rate": "unknown" if left is None else f"{left:.0f} min",
     }
     found = next(iter(status.disk_findings), None)
-    level, text = (Level.OK, f"{status.spare_bytes / 1e9:.1f} GB left")
+    level, text = (Severity.NOTE, f"{status.spare_bytes / 1e9:.1f} GB left")
     if found is not None:
-        level, text = Level(found.severity), found.text
+        level, text = found.severity, found.text
     return Diagnostic(level, "disk", text, values)
 
 
@@ -243,7 +236,7 @@ class ReplayResult:
 def progress_diagnostic(position: Position | None) -> Diagnostic:
     """How far a replay has come; ``position`` is None before it has read anything."""
     if position is None:
-        return Diagnostic(Level.OK, "replay", "opening")
+        return Diagnostic(Severity.NOTE, "replay", "opening")
     run, read, total = position.run, position.bytes_read, position.bytes_total
     values = {
         "file": position.file,
@@ -255,12 +248,12 @@ def progress_diagnostic(position: Position | None) -> Diagnostic:
         **{f"note {number}": note for number, note in enumerate(position.notes[-5:], 1)},
     }
     text = f"{read / total if total else 0.0:.0%}: {run.samples} samples"
-    return Diagnostic(Level.OK, "replay", text, values)
+    return Diagnostic(Severity.NOTE, "replay", text, values)
 
 
 def result_diagnostic(result: ReplayResult, position: Position | None) -> Diagnostic:
     """How a replay ended."""
-    level = Level.ERROR if result.code else Level.OK
+    level = Severity.ERROR if result.code else Severity.NOTE
     return Diagnostic(level, "replay", result.message, progress_diagnostic(position).values)
 
 
@@ -270,15 +263,15 @@ HEARTBEAT = 60
 """The summary is logged after this many calls without any other line."""
 
 
-def log(logger: Any, level: Level, text: str) -> None:  # noqa: ANN401 - rclpy's logger, untyped
-    """Log a line with the severity of a diagnostic level, and control characters in it escaped.
+def log(node: Any, level: Severity, text: str) -> None:  # noqa: ANN401 - rclpy's node, untyped
+    """Log a line with a severity, and control characters in it escaped.
 
     rclpy refuses a call site that changes its severity, so each severity has a call of its own.
     """
-    text = visible(text)
-    if level == Level.ERROR:
+    text, logger = visible(text), node.get_logger()
+    if level == Severity.ERROR:
         logger.error(text)
-    elif level == Level.OK:
+    elif level == Severity.NOTE:
         logger.info(text)
     else:
         logger.warning(text)
@@ -288,11 +281,11 @@ class LogThrottle:
     """Turns the diagnostics of every second into a few log lines: changes of level that persist."""
 
     def __init__(self) -> None:
-        self._seen: dict[str, tuple[Level, Level, int]] = {}
+        self._seen: dict[str, tuple[Severity, Severity, int]] = {}
         """By name the level that was logged, the newest one, and how often in a row that was seen."""
         self._quiet = 0
 
-    def lines(self, diagnostics: Sequence[Diagnostic], *, working: bool) -> Iterator[tuple[Level, str]]:
+    def lines(self, diagnostics: Sequence[Diagnostic], *, working: bool) -> Iterator[tuple[Severity, str]]:
         """Log lines, with their levels, for the diagnostics that are published now.
 
         Args:
@@ -301,11 +294,11 @@ class LogThrottle:
         """
         changed = False
         for each in diagnostics:
-            logged, level, times = self._seen.get(each.name, (Level.OK, Level.OK, 0))
+            logged, level, times = self._seen.get(each.name, (Severity.NOTE, Severity.NOTE, 0))
             times = times + 1 if each.level == level else 1
             if each.level != logged and times >= PERSISTENT:
                 logged, changed = each.level, True
-                recovered = "recovered: " if each.level == Level.OK else ""
+                recovered = "recovered: " if each.level == Severity.NOTE else ""
                 yield each.level, f"{each.name}: {recovered}{each.message}"
             self._seen[each.name] = logged, each.level, times
         self._quiet = 0 if changed or not working else self._quiet + 1

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,28 +19,25 @@ from edgefirst_ros.model.definitions import definition, short_name
 from edgefirst_ros.nodes.discovery import Offer
 
 _SEPARATOR = "=" * 80
-_BUILT_IN = re.compile(r"(bool|byte|char|float32|float64|u?int(8|16|32|64)|w?string)\b")
+_NESTED = re.compile(r"(\w+)/(\w+)")
+"""A message's type among the types of fields, which may be ``sequence<pkg/Type, 5>``."""
 
 
+@dataclass(frozen=True, slots=True)
 class RosGraph:
-    """Queries the graph for a node.
+    """Queries the graph for a node."""
 
-    Args:
-        node: whose view of the graph this is.
-    """
+    node: Node
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
-        self._classes: dict[str, Any] = {}
-
-    def topics(self) -> list[tuple[str, list[str]]]:
-        """Names and types of all topics."""
-        found: list[tuple[str, list[str]]] = self._node.get_topic_names_and_types()
-        return found
+    def published(self) -> dict[str, list[str]]:
+        """Types of all topics that have a publisher, but for previews."""
+        own = f"{self.node.get_fully_qualified_name()}/"
+        found = ((t, kinds) for t, kinds in self.node.get_topic_names_and_types() if not t.startswith(own))
+        return {t: k for t, k in found if "/preview/" not in t and self.node.count_publishers(t)}
 
     def publishers(self, topic: str) -> list[Any]:
         """Rclpy's TopicEndpointInfo of every publisher."""
-        found: list[Any] = self._node.get_publishers_info_by_topic(topic)
+        found: list[Any] = self.node.get_publishers_info_by_topic(topic)
         return found
 
     def offers(self, topic: str) -> list[Offer]:
@@ -53,32 +50,17 @@ class RosGraph:
         names = (f"{info.node_namespace.rstrip('/')}/{info.node_name}" for info in infos)
         return sorted(names), {info.topic_type for info in infos}
 
-    def is_own(self, topic: str) -> bool:
-        """Whether a topic is private to this node, as its previews are."""
-        return topic.startswith(f"{self._node.get_fully_qualified_name()}/")
-
-    def published(self, names: Iterable[str], *, patterns: bool) -> list[str]:
-        """Published topics whose name ends in one of ``names``, with ``patterns`` all; none is a preview."""
-        tails = tuple(f"/{name.strip('/')}" for name in names)
-        found = (t for t, _ in self.topics() if patterns or t.endswith(tails))
-        return [t for t in found if "/preview/" not in t and not self.is_own(t) and self.offers(t)]
-
     def offered_qos(self, topic: str) -> str:
         """The QoS of a topic's publishers as a recording stores it; empty if there is no publisher."""
         return "\n".join(dict.fromkeys(_stored_qos(info.qos_profile) for info in self.publishers(topic)))
 
-    def message_class(self, kind: str) -> Any:  # noqa: ANN401 - a generated message class, or None
-        """The class of ``pkg/msg/Type``, None if its package is not installed."""
-        if kind not in self._classes:
-            try:
-                self._classes[kind] = get_message(kind)
-            except (ImportError, AttributeError, ValueError):
-                self._classes[kind] = None
-        return self._classes[kind]
 
-    def is_installed(self, kind: str) -> bool:
-        """Whether a message type is available on this machine."""
-        return self.message_class(kind) is not None
+@cache
+def message_class(kind: str) -> Any:  # noqa: ANN401 - a generated message class, or None
+    """The class of ``pkg/msg/Type``, None if its package is not installed."""
+    with suppress(ImportError, AttributeError, ValueError):
+        return get_message(kind)
+    return None
 
 
 def receiving_qos(depth: int, *, latched: bool, reliable: bool) -> QoSProfile:
@@ -113,8 +95,7 @@ def definition_of(kind: str) -> str:
         return definition(kind)
     found: dict[str, str] = {}
     waiting = [kind]
-    while waiting:
-        name = waiting.pop(0)
+    for name in waiting:
         if name in found:
             continue
         try:
@@ -125,10 +106,6 @@ def definition_of(kind: str) -> str:
         if not text:
             return ""
         found[name] = f"{_SEPARATOR}\nMSG: {short_name(name)}\n" * bool(found) + f"{text}\n"
-        fields = (line.partition("#")[0].split() for line in text.splitlines())
-        used = [
-            each[0].partition("[")[0] for each in fields if len(each) > 1 and not _BUILT_IN.match(each[0])
-        ]
-        full = (each if "/" in each else f"{name.partition('/')[0]}/{each}" for each in used)
-        waiting += [f"{each.partition('/')[0]}/msg/{each.rpartition('/')[2]}" for each in full]
+        used = _NESTED.findall(" ".join(message_class(name).get_fields_and_field_types().values()))
+        waiting += [f"{package}/msg/{each}" for package, each in used]
     return "".join(found.values())

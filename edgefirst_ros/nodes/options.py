@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
+import sys
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
 from inspect import getdoc
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -50,9 +49,6 @@ class CaptureOptions(BaseModel):
     """Dataset name; empty: hostname_date_time. A name can be used only once."""
     session: str = ""
     """Session and sequence name; empty: hostname_date_time."""
-    depth: int = Field(0, ge=0, le=10_000)
-    """QoS history depth of every subscription. 0: two seconds of messages at the topic's expected_hz, and
-    at least 60; 120 for compressed pictures; 1000 for IMU, GPS and tf."""
     unlisted: bool = True
     """Subscribe to the device's topics before they are announced: a bridge to a Maivin creates a route
     only when there is a subscriber."""
@@ -130,47 +126,36 @@ a parameter file for this node. The options are listed in config/maivin.yaml, ra
   ros2 pkg prefix --share edgefirst_ros"""
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """The --help of an executable, made of the model of its own parameters."""
+def check_arguments(node: str, options: type[BaseModel], arguments: Sequence[str]) -> None:
+    """Answer --help and reject all other arguments; ``arguments`` are those left after ROS took its own.
 
-    executable: str
-    options: type[BaseModel]
-
-    def check(self, arguments: Sequence[str]) -> None:
-        """Answer --help and reject all other arguments; ``arguments`` are those left after ROS took its own.
-
-        Raises:
-            SystemExit: with the exit code of the process.
-        """
-        _, unknown = self._parser().parse_known_args(list(arguments))
-        if unknown:
-            self.refuse(f"{' '.join(unknown)}: unknown; parameters are given as --ros-args -p NAME:=VALUE")
-
-    def refuse(self, why: str) -> NoReturn:
-        """End the process because its arguments are invalid.
-
-        Raises:
-            SystemExit: with exit code 2.
-        """
-        self._parser().error(visible(why))
-
-    def _parser(self) -> argparse.ArgumentParser:
-        head, _, more = (getdoc(self.options) or "").partition("\n\n")
-        own = ["the node's own parameters:"]
-        for spec in specify(self.options):
-            default = "" if spec.default in ("", []) else f", default {str(spec.default).lower()}"
-            own.append(f"  {spec.name} ({spec.kind}{default})")
-            own += textwrap.wrap(spec.description, WIDTH, initial_indent=INDENT, subsequent_indent=INDENT)
-        return argparse.ArgumentParser(
-            prog=f"ros2 run edgefirst_ros {self.executable}",
-            usage="%(prog)s [--help] [--ros-args [-p NAME:=VALUE]... [--params-file FILE] ...]",
-            description=head,
-            epilog="\n".join([*own, "", CONFIGURATION, "", more]),
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
+    Raises:
+        SystemExit: with the exit code of the process.
+    """
+    if not {"-h", "--help"}.isdisjoint(arguments):
+        sys.stdout.write(_help(node, options))
+        sys.exit(0)
+    if arguments:
+        refuse(node, f"{' '.join(arguments)}: unknown; parameters are given as --ros-args -p NAME:=VALUE")
 
 
-CAPTURE = Usage("capture", CaptureOptions)
-REPLAY = Usage("replay", ReplayOptions)
+def refuse(node: str, why: str) -> NoReturn:
+    """End the process because its arguments are invalid.
+
+    Raises:
+        SystemExit: with exit code 2.
+    """
+    sys.stderr.write(f"{node}: error: {visible(why)}\n")
+    sys.exit(2)
+
+
+def _help(node: str, options: type[BaseModel]) -> str:
+    call = f"usage: ros2 run edgefirst_ros {node} [--help] [--ros-args [-p NAME:=VALUE]..."
+    head, _, more = (getdoc(options) or "").partition("\n\n")
+    own = []
+    for spec in specify(options):
+        default = "" if spec.default in ("", []) else f", default {str(spec.default).lower()}"
+        own.append(f"  {spec.name} ({spec.kind}{default})")
+        own += textwrap.wrap(spec.description, WIDTH, initial_indent=INDENT, subsequent_indent=INDENT)
+    lines = (f"{call} [--params-file FILE]...]", "", head, "", "the node's own parameters:", *own)
+    return "\n".join((*lines, "", CONFIGURATION, "", more, ""))

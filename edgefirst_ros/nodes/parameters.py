@@ -29,8 +29,8 @@ _WILDCARDS = {"*": "/[^/]+", "**": "(/[^/]+)*"}
 class ParameterSpec:
     """One parameter, before it is declared to ROS.
 
-    ``limits`` are inclusive; restrictions that they cannot express are in ``constraints``. A ROS parameter
-    always has a value: if ``optional``, an empty string or array, or nan, stands for "not set".
+    ``constraints`` are for people; the models refuse what does not meet them. A ROS parameter always has a
+    value: if ``optional``, an empty string or array, or nan, stands for "not set".
     """
 
     path: tuple[str, ...]
@@ -39,7 +39,6 @@ class ParameterSpec:
     description: str
     constraints: str = ""
     choices: tuple[str, ...] = ()
-    limits: tuple[float, float] | None = None
     optional: bool = False
 
     @property
@@ -78,8 +77,7 @@ def specify(model: type[BaseModel], names: Sequence[str] = ()) -> list[Parameter
                 yield from walk({"description": said["description"], **each}, known.get(key), (*path, key))
         else:
             inner = said.get("prefixItems", [said.get("items", {})])[0]
-            is_array = said.get("type") == "array"
-            yield _spec(path, said, resolved(inner) if is_array else said, default, " array" * is_array)
+            yield _spec(path, said, resolved(inner) if said.get("type") == "array" else said, default)
 
     return list(walk(schema, defaults, ()))
 
@@ -118,57 +116,23 @@ def converted(spec: ParameterSpec, value: object) -> Value | None:
 
 
 QOS_OVERRIDE = "qos_overrides."
-_OVERRIDE = re.compile(r"qos_overrides\./[^.]+\.subscription\.(\w+)")
-_QOS: Mapping[str, tuple[str, ...]] = {
-    "reliability": ("reliable", "best_effort", "best_available", "system_default"),
-    "durability": ("volatile", "transient_local", "best_available", "system_default"),
-    "history": ("keep_last", "keep_all", "system_default"),
-    "depth": (),
-}
-"""The policies that can be overridden for a subscription, and their values; of depth, numbers from 1."""
-
-
-def qos_faults(given: Mapping[str, object]) -> Iterator[str]:
-    """What is wrong with parameters that override the quality of service of subscriptions.
-
-    rclpy ignores names that mean nothing, and refuses values when it subscribes, which costs the topic.
-    """
-    for name, value in sorted(given.items()):
-        found = _OVERRIDE.fullmatch(name)
-        values = None if found is None else _QOS.get(found[1])
-        fault = ""
-        if values is None:
-            expected = f"{QOS_OVERRIDE}/FULL/TOPIC.subscription.POLICY, one of {', '.join(_QOS)}"
-            fault = f"means nothing; expected {expected}"
-        elif values and value not in values:
-            fault = f"{value!r}; expected one of {', '.join(values)}"
-        elif not values and (type(value) is not int or value < 1):
-            fault = f"{value!r}; expected a number from 1"
-        if fault and ".publisher." not in name:
-            yield f"{name}: {fault}"
 
 
 def _spec(
-    path: tuple[str, ...],
-    said: Mapping[str, Any],
-    each: Mapping[str, Any],
-    default: Value | None,
-    array: str,
+    path: tuple[str, ...], said: Mapping[str, Any], each: Mapping[str, Any], default: Value | None
 ) -> ParameterSpec:
     """Of what a schema says of a field, and of ``each`` of its values."""
+    array = "" if each is said else " array"
     kind: Any = _KINDS.get(each.get("type", ""), "string") + array
     choices = tuple(map(str, each.get("enum", [each["const"]] if "const" in each else ())))
-    limits = (said["minimum"], said["maximum"]) if {"minimum", "maximum"} <= said.keys() else None
     bounds = ", ".join(f"{word} {said[key]:g}" for key, word in _BOUNDS.items() if key in said)
-    notes = ["one of " + ", ".join(map(repr, choices)) if choices else "" if limits else bounds]
+    notes = ["one of " + ", ".join(map(repr, choices)) if choices else bounds]
     if default is None:
         notes.append("nan: not set" if kind == "double" else "empty: not set")
     unset: Value = math.nan if kind == "double" else [] if array else ""
     value = unset if default is None else default
     constraints = "; ".join(filter(None, notes))
-    return ParameterSpec(
-        path, kind, value, said["description"], constraints, choices, limits, default is None
-    )
+    return ParameterSpec(path, kind, value, said["description"], constraints, choices, default is None)
 
 
 def folder_of(arguments: Sequence[str]) -> Path:
@@ -205,27 +169,22 @@ def check_parameter_files(arguments: Sequence[str], node: str) -> None:
 
 def _faults(path: Path, node: str) -> list[str]:
     try:
-        blocks = list(_blocks(read_yaml(path)))
+        names = list(_nodes(read_yaml(path)))
     except ConfigError as error:
         return error.faults
-    if any(meant and re.fullmatch(_pattern(name), node) for name, meant in blocks):
-        return []
-    found = ", ".join(name for name, _ in blocks) or "nothing"
-    return [f"{path}: holds {found}, nothing for {node}; begin it with /**: and ros__parameters:"]
+    for name in names:
+        tokens = (_WILDCARDS.get(each, f"/{re.escape(each)}") for each in name.strip("/").split("/"))
+        if re.fullmatch("".join(tokens), node):
+            return []
+    found = f"parameters of {', '.join(names)}" if names else "parameters of no node"
+    return [f"{path}: holds {found}, none of {node}; begin it with /**: and ros__parameters:"]
 
 
-def _blocks(data: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, bool]]:
-    """Every name in a file, and whether it is a node's; namespaces may be nested levels."""
+def _nodes(data: Mapping[str, Any], above: str = "") -> Iterator[str]:
+    """The nodes that a file has parameters of; namespaces may be nested levels."""
     for key, value in data.items():
-        name = f"{above}/{str(key).strip('/')}" if above else str(key)
-        if not isinstance(value, dict):
-            yield name, False
-        elif "ros__parameters" in value:
-            yield name, True
-        else:
-            yield from _blocks(value, name) if value else [(name, False)]
-
-
-def _pattern(name: str) -> str:
-    """Regular expression of the full node names that a name in a file, with its wildcards, matches."""
-    return "".join(_WILDCARDS.get(token, f"/{re.escape(token)}") for token in name.strip("/").split("/"))
+        name = f"{above}/{str(key).strip('/')}"
+        if isinstance(value, dict) and "ros__parameters" in value:
+            yield name
+        elif isinstance(value, dict):
+            yield from _nodes(value, name)

@@ -25,7 +25,7 @@ from tf2_msgs.msg import TFMessage
 from edgefirst_ros.model.pointcloud import CODES, PointCloud
 from edgefirst_ros.model.sample import Role, Sample
 from edgefirst_ros.model.transform import Transform, bare
-from edgefirst_ros.nodes.diagnostics import Level, log
+from edgefirst_ros.model.untrusted import visible
 from edgefirst_ros.nodes.publishing import latched
 
 CLOUDS: Mapping[str, tuple[Role, ...]] = {
@@ -66,16 +66,14 @@ class Preview:
             self._node.destroy_publisher(publisher)
 
     def _run(self) -> None:
-        has_complained = False
         while not self._ended.is_set():
             try:
                 self._publish(self._samples.get(timeout=0.2))
             except queue.Empty:
                 continue
             except Exception as error:  # noqa: BLE001 - a preview that fails must not disturb the capture
-                if not has_complained:
-                    log(self._node.get_logger(), Level.WARN, f"cannot publish the preview: {error}")
-                has_complained = True
+                text = visible(f"cannot publish the preview: {error}")
+                self._node.get_logger().warning(text, once=True)
 
     def _publish(self, sample: Sample) -> None:
         if (transforms := sample.calibration.transforms) != self._shown:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,10 +20,6 @@ from edgefirst_ros.nodes.diagnostics import Diagnostic
 BOND_TOPIC, BOND_TYPE = "bond", "bond/msg/Status"
 BOND_TIMEOUT_S = 4.0
 """The default of nav2's nodes and managers."""
-NO_BOND = (
-    "no bond with a lifecycle manager: the package bond is not installed (apt install ros-$ROS_DISTRO-bond); "
-    "without it set bond_timeout: 0.0 in the manager"
-)
 
 
 def latched(node: Node, kind: type, topic: str, depth: int = 1) -> Any:  # noqa: ANN401 - rclpy's, untyped
@@ -36,7 +33,6 @@ class StatusPublisher:
     """``/diagnostics`` with every diagnostic, and the summary on the latched ``~/status``."""
 
     node: Node
-    hardware_id: str
 
     def __post_init__(self) -> None:
         self._name = self.node.get_fully_qualified_name().strip("/")
@@ -53,12 +49,14 @@ class StatusPublisher:
 
     def message(self, diagnostic: Diagnostic) -> Any:  # noqa: ANN401 - a generated message, untyped
         """One as diagnostic_msgs/DiagnosticStatus."""
+        values = diagnostic.values
+        pairs = values.items() if isinstance(values, Mapping) else values
         return DiagnosticStatus(
             level=bytes([diagnostic.level]),
             name=visible(f"{self._name}: {diagnostic.name}"),
             message=visible(diagnostic.message),
-            hardware_id=self.hardware_id,
-            values=[KeyValue(key=visible(k), value=visible(str(v))) for k, v in diagnostic.values.items()],
+            hardware_id=socket.gethostname(),
+            values=[KeyValue(key=visible(k), value=visible(str(v))) for k, v in pairs],
         )
 
 
@@ -87,7 +85,7 @@ class Bond:
         self._subscription = self.node.create_subscription(self.status, BOND_TOPIC, self._on_status, qos)
         # Not the node's clock, which may stand still in simulated time.
         steady = Clock(clock_type=ClockType.STEADY_TIME)
-        self._timer = self.node.create_timer(self.period_s, self._send_heartbeat, clock=steady)
+        self._timer = self.node.create_timer(self.period_s, self._publish, clock=steady)
 
     def close(self) -> None:
         """Break the bond if it still holds, and stop listening."""
@@ -96,28 +94,24 @@ class Bond:
         self.node.destroy_subscription(self._subscription)
         self.node.destroy_publisher(self._publisher)
 
-    def _send_heartbeat(self) -> None:
-        if self._is_whole:
-            self._publish(active=True)
-
     def _on_status(self, message: Any) -> None:  # noqa: ANN401 - generated
         is_other = message.id == self.node.get_name() and message.instance_id != self._instance
         if is_other and not message.active:
             self._break()
 
     def _break(self) -> None:
-        if self._is_whole:
-            self._is_whole = False
-            self._publish(active=False)
+        self._publish(active=False)
+        self._is_whole = False
 
-    def _publish(self, *, active: bool) -> None:
-        self._publisher.publish(
-            self.status(
-                header=Header(stamp=self.node.get_clock().now().to_msg()),
-                id=self.node.get_name(),
-                instance_id=self._instance,
-                active=active,
-                heartbeat_timeout=BOND_TIMEOUT_S,
-                heartbeat_period=self.period_s,
+    def _publish(self, *, active: bool = True) -> None:
+        if self._is_whole:
+            self._publisher.publish(
+                self.status(
+                    header=Header(stamp=self.node.get_clock().now().to_msg()),
+                    id=self.node.get_name(),
+                    instance_id=self._instance,
+                    active=active,
+                    heartbeat_timeout=BOND_TIMEOUT_S,
+                    heartbeat_period=self.period_s,
+                )
             )
-        )

@@ -7,17 +7,18 @@ import os
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from edgefirst_ros.model.reasons import Severity
 from edgefirst_ros.model.sample import RawMessage
-from edgefirst_ros.nodes.diagnostics import Diagnostic, Level
+from edgefirst_ros.nodes.diagnostics import Diagnostic
 
-BATCH_MESSAGES, BATCH_BYTES = 1000, 64_000_000
-"""So many messages, or bytes, are delivered at once, in some hundredths of a second; then timers run."""
+MOST = 10_000
+"""The most messages of a topic that are delivered at once; then timers run. Few QoS histories are longer."""
 
 Taken = tuple[bytes, Mapping[str, int]]
 """A message's bytes, and what the middleware says about it (rclpy's message info)."""
@@ -31,56 +32,29 @@ class Inlet(NamedTuple):
     deliver: Callable[[bytes, Mapping[str, int]], None]
 
 
-class Arrivals:
-    """Delivers what has arrived on several subscriptions in one order; each topic keeps its own.
+def deliver_arrived(inlets: Iterable[Inlet]) -> None:
+    """Deliver what has arrived on several subscriptions in one order; each topic keeps its own.
 
     After the node stood still, seconds of all topics wait. Were the topics delivered one by one, or in turns,
     a slow one would be far ahead of a fast one, most of which would come too late for the pipeline. The order
     is that of the middleware's receive times. Cyclone DDS gives the time when a message is taken; then it is
     that of the publish times, and the time of receipt is that of delivery.
     """
+    begin_ns = time.time_ns()
 
-    def __init__(self) -> None:
-        self._next: dict[Inlet, tuple[int, Taken]] = {}
-        """What has been taken and not delivered, as others come first, and what it is ordered by."""
+    def arriving(number: int, inlet: Inlet) -> Iterator[tuple[int, int, int, Inlet, Taken]]:
+        for turn in range(MOST):
+            if (taken := inlet.take()) is None:
+                return
+            data, info = taken
+            order_ns, published_ns = info["received_timestamp"], info.get("source_timestamp", 0)
+            if published_ns and order_ns >= begin_ns:
+                order_ns, info = published_ns, {**info, "received_timestamp": 0}
+            yield order_ns, turn, number, inlet, (data, info)
 
-    def deliver(self, inlets: Iterable[Inlet]) -> None:
-        """Deliver what has arrived, up to a limit."""
-        begin_ns = time.time_ns()
-        heap: list[tuple[int, int, int, Inlet, Taken]] = []
-        for number, inlet in enumerate(inlets):
-            first = self._next.pop(inlet, None) or _take(inlet, begin_ns)
-            if first is not None:
-                heap.append((first[0], 0, number, inlet, first[1]))
-        heapq.heapify(heap)
-        count = size = 0
-        while heap and count < BATCH_MESSAGES and size <= BATCH_BYTES:
-            _, turn, number, inlet, taken = heap[0]
-            inlet.deliver(*taken)
-            count, size = count + 1, size + len(taken[0])
-            following = _take(inlet, begin_ns)
-            if following is None:
-                heapq.heappop(heap)
-            else:
-                heapq.heapreplace(heap, (following[0], turn + 1, number, inlet, following[1]))
-        self._next = {inlet: (order, taken) for order, _, _, inlet, taken in heap}
-
-    def end(self, inlet: Inlet) -> None:
-        """Deliver what has been taken of a subscription that ends."""
-        if inlet in self._next:
-            inlet.deliver(*self._next.pop(inlet)[1])
-
-
-def _take(inlet: Inlet, begin_ns: int) -> tuple[int, Taken] | None:
-    """The next message and what it is ordered by."""
-    taken = inlet.take()
-    if taken is None:
-        return None
-    data, info = taken
-    received_ns, published_ns = info["received_timestamp"], info.get("source_timestamp", 0)
-    if published_ns and received_ns >= begin_ns:
-        return published_ns, (data, {**info, "received_timestamp": 0})
-    return received_ns, taken
+    # Takes the next message of a topic when the one before has been delivered.
+    for *_, inlet, taken in heapq.merge(*(arriving(number, inlet) for number, inlet in enumerate(inlets))):
+        inlet.deliver(*taken)
 
 
 SANE_NS = 60_000_000_000
@@ -108,10 +82,8 @@ class ReceiveClock:
 
     simulated_ns: Callable[[], int | None]
     wall_ns: Callable[[], int] = time.time_ns
-
-    def __post_init__(self) -> None:
-        self._waiting: deque[tuple[RawMessage, Put]] = deque()
-        self._bytes = 0
+    _waiting: deque[tuple[RawMessage, Put]] = field(default_factory=deque)
+    _bytes: int = 0
 
     def deliver(self, message: RawMessage, put: Put) -> None:
         """Pass a message to ``put``, now or once the simulation begins.
@@ -119,48 +91,40 @@ class ReceiveClock:
         The message has the middleware's own times, 0 where it has none.
         """
         now_ns = self.simulated_ns()
-        publish_ns = now_ns
         if now_ns is None:
             wall_ns = self.wall_ns()
-            now_ns = message.receive_ns if 0 <= wall_ns - message.receive_ns < SANE_NS else wall_ns
-            publish_ns = message.publish_ns
-        if now_ns > 0:
-            self.deliver_waiting(now_ns)
-            put(message._replace(receive_ns=now_ns, publish_ns=publish_ns or now_ns))
+            receive_ns = message.receive_ns if 0 <= wall_ns - message.receive_ns < SANE_NS else wall_ns
+            put(message._replace(receive_ns=receive_ns, publish_ns=message.publish_ns or receive_ns))
             return
-        self._waiting.append((message._replace(receive_ns=0, publish_ns=0), put))
+        self._waiting.append((message, put))
         self._bytes += len(message.data)
-        while len(self._waiting) > WAITING_MESSAGES or self._bytes > WAITING_BYTES:
-            self._refuse()
+        if now_ns:
+            self.release(now_ns)
+        else:
+            self.release(0, WAITING_MESSAGES, WAITING_BYTES)
 
-    def deliver_waiting(self, now_ns: int) -> None:
-        """Deliver what waited for the simulation, as received at ``now_ns``."""
-        while self._waiting:
+    def release(self, now_ns: int, keep: int = 0, keep_bytes: int = 0) -> None:
+        """Deliver the oldest of what waits, but for so much: as received now, with a fault at 0."""
+        while len(self._waiting) > keep or self._bytes > keep_bytes:
             message, put = self._waiting.popleft()
-            put(message._replace(receive_ns=now_ns, publish_ns=now_ns))
-        self._bytes = 0
-
-    def close(self) -> None:
-        """Deliver what still waits as refused."""
-        while self._waiting:
-            self._refuse()
-
-    def _refuse(self) -> None:
-        message, put = self._waiting.popleft()
-        self._bytes -= len(message.data)
-        put(message._replace(fault=TOO_EARLY))
+            self._bytes -= len(message.data)
+            message = message._replace(receive_ns=now_ns, publish_ns=now_ns)
+            put(message if now_ns else message._replace(fault=TOO_EARLY))
 
 
 WANTED_BYTES = 8 * 1024 * 1024
 """An uncompressed 1080p picture (6 MB), or a radar cube and a cloud, arrive as one burst of packets. This is
 also what ``min="16MB"`` requires: Linux doubles the requested size, and Cyclone compares with the double."""
 ALLOW = "sudo sysctl -w net.core.rmem_max=33554432"
-SHIPPED = "file://$(ros2 pkg prefix --share edgefirst_ros)/config/cyclonedds.xml"
 NAME = "receive buffer"
-_LIMIT = Path("/proc/sys/net/core/rmem_max")
+_SHIPPED = "file://$(ros2 pkg prefix --share edgefirst_ros)/config/cyclonedds.xml"
+_CURES = {
+    "rmw_cyclonedds_cpp": f"{ALLOW}, then start with CYCLONEDDS_URI=$CYCLONEDDS_URI,{_SHIPPED}",
+    # It requests no size by itself, so it gets the kernel's default.
+    "rmw_fastrtps_cpp": f"{ALLOW} net.core.rmem_default=16777216",
+}
+"""What to do, by middleware that sends messages as UDP packets; the others wait for slow receivers."""
 _OPEN = Path("/proc/self/fd")
-_DATAGRAMS = {"rmw_cyclonedds_cpp": "Cyclone DDS", "rmw_fastrtps_cpp": "Fast DDS"}
-"""Middlewares that send messages as UDP packets; the others wait for slow receivers."""
 
 
 def granted_bytes() -> int | None:
@@ -178,60 +142,17 @@ def granted_bytes() -> int | None:
     return max(sizes, default=None)
 
 
-def allowed_bytes() -> int | None:
-    """The kernel's limit in bytes (net.core.rmem_max), None where it cannot be read."""
-    try:
-        return int(_LIMIT.read_text())
-    except (OSError, ValueError):
-        return None
-
-
-def receive_buffer(
-    middleware: str, granted: int | None, allowed: int | None, environment: Mapping[str, str]
-) -> list[Diagnostic]:
+def receive_buffer(middleware: str, granted: int | None) -> list[Diagnostic]:
     """One diagnostic on the receive buffer, none where it does not matter.
 
     Args:
         middleware: rclpy's identifier.
         granted: bytes, see ``granted_bytes``.
-        allowed: bytes, see ``allowed_bytes``.
-        environment: the process's environment variables.
     """
-    name = _DATAGRAMS.get(middleware)
-    if name is None or granted is None:
+    if middleware not in _CURES or granted is None:
         return []
-    limit = "unknown" if allowed is None else _mb(allowed)
-    values = {"granted": _mb(granted), "wanted": _mb(WANTED_BYTES), "net.core.rmem_max": limit}
+    got, wanted = f"{granted / 1e6:.1f} MB", f"{WANTED_BYTES / 1e6:.1f} MB"
     if granted >= WANTED_BYTES:
-        return [Diagnostic(Level.OK, NAME, _mb(granted), values)]
-    is_short = allowed is None or allowed < WANTED_BYTES
-    cure = _cure(name, environment.get("CYCLONEDDS_URI", ""), is_short=is_short)
-    text = f"{_mb(granted)}; bursts of large messages may be lost below {_mb(WANTED_BYTES)}: {cure}"
-    return [Diagnostic(Level.WARN, NAME, text, values)]
-
-
-def start_failure_help(middleware: str, allowed: int | None, environment: Mapping[str, str]) -> str:
-    """What may help if the middleware does not start; it prints the reason itself."""
-    given = environment.get("CYCLONEDDS_URI", "")
-    if _DATAGRAMS.get(middleware) != "Cyclone DDS" or not given:
-        return "the middleware did not start; its own message is above"
-    limit = "" if allowed is None else f" ({_mb(allowed)} by net.core.rmem_max)"
-    return (
-        f"Cyclone DDS did not start with CYCLONEDDS_URI={given}; its own message is above. If it demands a "
-        f"larger socket receive buffer than the kernel allows{limit}: {ALLOW}"
-    )
-
-
-def _cure(name: str, uri: str, *, is_short: bool) -> str:
-    """What to do; ``uri`` is CYCLONEDDS_URI, ``is_short`` whether the kernel's limit is too low."""
-    if name == "Fast DDS":
-        # It requests no size by itself, so it gets the kernel's default.
-        return f"{ALLOW} net.core.rmem_default=16777216, or give its UDP transport a receiveBufferSize"
-    steps = [ALLOW] * is_short
-    if "SocketReceiveBufferSize" not in uri:
-        steps.append(f"start with CYCLONEDDS_URI={'$CYCLONEDDS_URI,' if uri else ''}{SHIPPED}")
-    return ", then ".join(steps) or "increase SocketReceiveBufferSize in CYCLONEDDS_URI"
-
-
-def _mb(count: int) -> str:
-    return f"{count / 1e6:.1f} MB"
+        return [Diagnostic(Severity.NOTE, NAME, got)]
+    lost = f"{got}; bursts of large messages may be lost below {wanted}"
+    return [Diagnostic(Severity.WARNING, NAME, f"{lost}: {_CURES[middleware]}")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import sys
 import threading
 import traceback
@@ -15,8 +14,9 @@ from rclpy.node import Node
 
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.model.errors import ConfigError, EdgeFirstError
-from edgefirst_ros.nodes.diagnostics import Level, ReplayResult, log, progress_diagnostic, result_diagnostic
-from edgefirst_ros.nodes.options import REPLAY, ReplayOptions
+from edgefirst_ros.model.reasons import Severity
+from edgefirst_ros.nodes.diagnostics import ReplayResult, log, progress_diagnostic, result_diagnostic
+from edgefirst_ros.nodes.options import ReplayOptions
 from edgefirst_ros.nodes.preview import Preview
 from edgefirst_ros.nodes.publishing import StatusPublisher
 from edgefirst_ros.nodes.running import NodeParameters, WithoutEmptyLists, run
@@ -39,7 +39,7 @@ class ReplayNode(WithoutEmptyLists, Node):  # type: ignore[misc] # rclpy has no 
         self._preview: Preview | None = None
         self._worker: threading.Thread | None = None
         self._settings = NodeParameters(self, ReplayOptions, lambda: "cannot change while it is running")
-        self._status = StatusPublisher(self, socket.gethostname())
+        self._status = StatusPublisher(self)
         try:
             options, config = self._settings.build()
         except ConfigError as error:
@@ -77,7 +77,7 @@ class ReplayNode(WithoutEmptyLists, Node):  # type: ignore[misc] # rclpy has no 
         output = Path(options.output).expanduser()
         is_given = any(name.startswith(("topics.", "reference", "prefix")) for name in self._settings.given)
         if suggestion := None if is_given else suggested(bags, config):
-            log(self.get_logger(), Level.OK, suggestion.note)
+            log(self, Severity.NOTE, suggestion.note)
             _, config = self._settings.build(suggestion.values)
         done = convert(
             bags,
@@ -106,12 +106,12 @@ class ReplayNode(WithoutEmptyLists, Node):  # type: ignore[misc] # rclpy has no 
         diagnostic = result_diagnostic(result, self._position)
         self._status.publish([diagnostic])
         for line in (result.message, *result.lines):
-            log(self.get_logger(), diagnostic.level, line)
+            log(self, diagnostic.level, line)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point of the executable."""
-    return run(ReplayNode, REPLAY, arguments)
+    return run(ReplayNode, "replay", ReplayOptions, arguments)
 
 
 if __name__ == "__main__":

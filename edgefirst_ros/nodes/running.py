@@ -5,21 +5,19 @@ A node's parameters: declared from pydantic models, and validated as a whole whe
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial, wraps
 from typing import Any, Generic, TypeVar
 
 import rclpy
 from lifecycle_msgs.srv import ChangeState
 from pydantic import BaseModel, ValidationError
-from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor, SetParametersResult
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor, TimeoutException
+from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 from rclpy.node import Node
@@ -33,9 +31,8 @@ from edgefirst_ros.live.signals import finishing
 from edgefirst_ros.model.errors import ConfigError, EdgeFirstError, option_names, sentences, unknown_parameter
 from edgefirst_ros.model.untrusted import visible
 from edgefirst_ros.nodes import parameters as files
-from edgefirst_ros.nodes.options import LIVE, NAMES, OTHERS, READ_ONLY, Usage
+from edgefirst_ros.nodes.options import LIVE, NAMES, OTHERS, READ_ONLY, check_arguments, refuse
 from edgefirst_ros.nodes.parameters import QOS_OVERRIDE, ParameterSpec, converted, nest, specify
-from edgefirst_ros.nodes.receiving import allowed_bytes, start_failure_help
 from edgefirst_ros.pipeline.processes import keep_freed_memory
 
 USAGE = 2
@@ -44,11 +41,11 @@ WAKE_S = 0.2
 """Longest wait of an idle executor: Python handles signals only when it wakes up."""
 RECEIVE_EVERY_S = 0.002
 """How often a node receives while messages arrive. Some middlewares give the time of this as receive time."""
-CALLBACKS_EVERY_S = 0.02
-"""How often the executor runs timers and services meanwhile; each time it prepares to wait for everything."""
+CALLBACK_EVERY_S = 0.02
+"""How often a timer or service runs meanwhile; each time the executor prepares to wait for everything."""
 
 
-def run(make: Callable[[], Any], usage: Usage, arguments: Sequence[str] | None) -> int:
+def run(make: Callable[[], Any], name: str, options: type[BaseModel], arguments: Sequence[str] | None) -> int:
     """Create a node, spin it until it is done or a signal asks it to finish, and return its exit code.
 
     Besides what rclpy's have, the node has ``done`` and ``exit_code``, ``receive``, which takes messages that
@@ -59,14 +56,14 @@ def run(make: Callable[[], Any], usage: Usage, arguments: Sequence[str] | None) 
     given = sys.argv if arguments is None else arguments
     try:
         # First, because rcl's own message about a broken file names a line of its source code.
-        files.check_parameter_files(given, usage.executable)
-        usage.check(remove_ros_args(given)[1:])
+        files.check_parameter_files(given, name)
+        check_arguments(name, options, remove_ros_args(given)[1:])
         rclpy.init(args=arguments, signal_handler_options=SignalHandlerOptions.NO)
     except ConfigError as error:
-        sys.stderr.write("".join(f"{usage.executable}: {visible(fault)}\n" for fault in error.faults))
+        sys.stderr.write("".join(f"{name}: {visible(fault)}\n" for fault in error.faults))
         return USAGE
     except RuntimeError as error:
-        usage.refuse(_without_source(error))
+        refuse(name, _without_source(error))
     stop = threading.Event()
     try:
         with finishing(stop, lambda text: print(text, file=sys.stderr)):  # noqa: T201 - nothing else is safe
@@ -75,10 +72,7 @@ def run(make: Callable[[], Any], usage: Usage, arguments: Sequence[str] | None) 
             except RuntimeError as error:
                 if "error creating node" not in str(error):
                     raise
-                middleware = rclpy.get_rmw_implementation_identifier()
-                why = start_failure_help(middleware, allowed_bytes(), os.environ)
-                sys.stderr.write(f"{usage.executable}: {visible(_without_source(error))}; {why}\n")
-                return USAGE
+                refuse(name, f"{_without_source(error)}; the middleware says above what is wrong")
             executor = SingleThreadedExecutor()
             executor.add_node(node)
             _spin(node, executor, stop)
@@ -100,28 +94,18 @@ def _spin(node: Any, executor: Any, stop: threading.Event) -> None:  # noqa: ANN
     while not stop.is_set() and not node.done:
         try:
             start_s = time.monotonic()
-            if not node.receive():
-                executor.spin_once(timeout_sec=WAKE_S)
-                continue
-            if start_s >= callbacks_due_s:
-                callbacks_due_s = start_s + CALLBACKS_EVERY_S
-                _run_callbacks(node, executor, stop)
-            time.sleep(max(0.0, start_s + RECEIVE_EVERY_S - time.monotonic()))
+            is_busy = node.receive()
+            if not is_busy or start_s >= callbacks_due_s:
+                callbacks_due_s = start_s + CALLBACK_EVERY_S
+                executor.spin_once(timeout_sec=0.0 if is_busy else WAKE_S)
+            if is_busy:
+                time.sleep(max(0.0, start_s + RECEIVE_EVERY_S - time.monotonic()))
         except ExternalShutdownException:
             return
         except Exception:  # noqa: BLE001 - one failing callback must not lose the session
             node.get_logger().fatal(f"a callback failed:\n{traceback.format_exc()}")
             node.exit_code = 1
             return
-
-
-def _run_callbacks(node: Any, executor: Any, stop: threading.Event) -> None:  # noqa: ANN401 - rclpy's, untyped
-    """Run the callbacks that are ready, without waiting for others."""
-    with suppress(TimeoutException):
-        while not stop.is_set() and not node.done:
-            task, _, _ = executor.wait_for_ready_callbacks(timeout_sec=0.0)
-            task()
-            task.result()  # raises what the callback raised
 
 
 Transition = Callable[[Any, LifecycleState], Any]
@@ -202,7 +186,6 @@ class NodeParameters(Generic[Options]):
         own = specify(options)
         self._own = {spec.name for spec in own}
         given = sorted(node.get_parameters_by_prefix(""))
-        self._qos = [name for name in given if name.startswith(QOS_OVERRIDE)]
         foreign = [name for name in given if name in NAMES - self._own]
         for name in foreign:
             node.undeclare_parameter(name)
@@ -222,7 +205,6 @@ class NodeParameters(Generic[Options]):
             ConfigError: lists every fault.
         """
         faults, options, config = self._validate(self._values(), suggested or {})
-        faults += files.qos_faults({name: self._node.get_parameter(name).value for name in self._qos})
         if faults or options is None or config is None:
             raise ConfigError(faults)
         return options, config
@@ -237,17 +219,11 @@ class NodeParameters(Generic[Options]):
                 return
             value = given
             node.undeclare_parameter(spec.name)
-        descriptor = _descriptor(spec)
-        if spec.limits is not None and isinstance(value, (int, float)):
-            low, high = spec.limits
-            if spec.kind == "integer" and low <= value <= high:
-                descriptor.integer_range = [IntegerRange(from_value=int(low), to_value=int(high), step=1)]
-            elif low <= value <= high:
-                limits = FloatingPointRange(from_value=float(low), to_value=float(high), step=0.0)
-                descriptor.floating_point_range = [limits]
         # rclpy takes an empty list for a byte array, so the type is declared first.
         kind = Parameter.Type[spec.kind.replace(" ", "_").upper()]
-        node.declare_parameter(spec.name, kind if value == [] else value, descriptor, ignore_override=True)
+        node.declare_parameter(
+            spec.name, kind if value == [] else value, _descriptor(spec), ignore_override=True
+        )
         if value == []:
             node.set_parameters([Parameter(spec.name, kind, [])])
 
@@ -279,7 +255,8 @@ class NodeParameters(Generic[Options]):
 
     def _on_set(self, changes: Sequence[Parameter]) -> SetParametersResult:
         ours = {p.name: p.value for p in changes if not p.name.startswith(OTHERS)}
-        fixed = ", ".join(name for name in ours if name not in LIVE)
+        names = (each.name for each in changes if not each.name.startswith(QOS_OVERRIDE))
+        fixed = ", ".join(name for name in names if name not in LIVE)
         if fixed and (reason := self._locked()):
             return SetParametersResult(successful=False, reason=f"{fixed}: {reason}")
         # Faults that other parameters already had are no reason to reject this change.

@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 
 import rclpy
 from rclpy.executors import ExternalShutdownException
@@ -16,7 +18,7 @@ from edgefirst_ros.config.model import Config
 from edgefirst_ros.config.topics import full_type
 from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.model.sample import RawMessage
-from edgefirst_ros.nodes.graph import RosGraph, receiving_qos
+from edgefirst_ros.nodes.graph import RosGraph, message_class, receiving_qos
 from edgefirst_ros.offline.inputs import is_foreign
 from edgefirst_ros.sources.suggest import Look
 
@@ -26,44 +28,39 @@ MOST_TOPICS, DEPTH = 1000, 100
 SHARED = frozenset({"/tf", "/tf_static"})
 
 
+@dataclass(eq=False)
 class Listener:
     """Subscribes to every topic of a type that can be used, as raw bytes.
 
-    Args:
+    Attributes:
         node: that subscribes.
         root: of the robot's topics; those elsewhere are another one's, but for transforms.
     """
 
-    def __init__(self, node: Node, root: str = "") -> None:
-        self.look = Look()
-        self._root = f"{root.rstrip('/')}/"
-        self._node = node
-        self._graph = RosGraph(node)
+    node: Node
+    root: str = "/"
+    look: Look = field(default_factory=Look)
 
     def subscribe(self) -> None:
         """To what is there now; topics that cannot be used are noted with their type."""
-        for topic, kinds in self._graph.topics():
-            is_ours = topic.startswith(self._root) or topic in SHARED
-            offers = self._graph.offers(topic) if is_ours and topic not in self.look.topics else ()
-            if not offers or len(self.look.topics) >= MOST_TOPICS:
+        graph, known = RosGraph(self.node), self.look.topics
+        for topic, kinds in graph.published().items():
+            is_ours = topic.startswith(self.root) or topic in SHARED
+            if not is_ours or topic in known or len(known) >= MOST_TOPICS:
                 continue
             kind = full_type(kinds[0])
             self.look.expect(topic, kind)
-            message_class = self._graph.message_class(kind)
-            if message_class is not None and self.look.topics[topic].can_be_decoded:
+            if (made_of := message_class(kind)) is not None and known[topic].can_be_decoded:
+                offers = graph.offers(topic)
                 latched, reliable = any(o.latched for o in offers), all(o.reliable for o in offers)
                 qos = receiving_qos(DEPTH, latched=latched, reliable=latched or reliable)
-                self._node.create_subscription(message_class, topic, self._taking(topic, kind), qos, raw=True)
+                self.node.create_subscription(made_of, topic, partial(self._take, topic, kind), qos, raw=True)
 
-    def _taking(self, topic: str, kind: str) -> Callable[[bytes, Mapping[str, int]], None]:
-        # rclpy counts the parameters of a function to know whether it wants the times.
-        def take(data: bytes, info: Mapping[str, int]) -> None:
-            times = info["received_timestamp"], info["source_timestamp"]
-            if (clock := self._node.get_clock()).ros_time_is_active:
-                times = (clock.now().nanoseconds,) * 2
-            self.look.feed(RawMessage(topic, kind, data, *times, 0))
-
-        return take
+    def _take(self, topic: str, kind: str, data: bytes, info: Mapping[str, int]) -> None:
+        times = info["received_timestamp"], info["source_timestamp"]
+        if (clock := self.node.get_clock()).ros_time_is_active:
+            times = (clock.now().nanoseconds,) * 2
+        self.look.feed(RawMessage(topic, kind, data, *times, 0))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -79,7 +76,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rclpy.init(args=given)
     node = Node("suggest")
     try:
-        listener = Listener(node, f"{node.get_namespace().rstrip('/')}/{asked.prefix}")
+        root = f"{node.get_namespace().rstrip('/')}/{asked.prefix}".rstrip("/")
+        listener = Listener(node, f"{root}/")
         end_s, look_s = time.monotonic() + asked.seconds, 0.0
         while (now_s := time.monotonic()) < end_s:
             if now_s >= look_s:

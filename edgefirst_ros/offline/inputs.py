@@ -5,12 +5,12 @@ Units of work for many recordings: drives with their files, found without readin
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -32,6 +32,7 @@ from edgefirst_ros.offline.drives import (
 from edgefirst_ros.offline.naming import AT_ONCE, InputFile
 from edgefirst_ros.sources.location import Location, Url
 from edgefirst_ros.sources.recording import Excerpt, Recording, TopicInfo, device_host, open_recording
+from edgefirst_ros.sources.remote import begin
 from edgefirst_ros.sources.scratch import PACKED
 
 if TYPE_CHECKING:
@@ -183,12 +184,13 @@ def open_all(paths: Collection[Location]) -> list[Recording | errors.EdgeFirstEr
     Raises:
         ExtraNotInstalled: the library for a URL or a bag is missing.
     """
-    pool = ThreadPoolExecutor(AT_ONCE)
-    try:
-        remote = {path: pool.submit(_open, path) for path in paths if isinstance(path, Url)}
-        return [remote[path].result() if path in remote else _open(path) for path in paths]
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+    found: dict[Location, Recording | errors.EdgeFirstError]
+    found = {path: _open(path) for path in paths if not isinstance(path, Url)}
+    remote = [path for path in paths if isinstance(path, Url)]
+    for first in range(0, len(remote), AT_ONCE):
+        begun = [(path, begin(partial(_open, path))) for path in remote[first : first + AT_ONCE]]
+        found.update((path, future.result()) for path, future in begun)
+    return [found[path] for path in paths]
 
 
 def _open(path: Location) -> Recording | errors.EdgeFirstError:
@@ -196,11 +198,12 @@ def _open(path: Location) -> Recording | errors.EdgeFirstError:
         recording = open_recording(path)
         if recording.topics():
             return recording
+        # What is damaged is known when all is read.
+        deque(recording.messages(), maxlen=0)
     except (errors.RecordingError, errors.RecordingNotFound) as error:
         return error
-    return errors.RecordingError(
-        f"{path}: holds no topic ({recording.size:,} bytes); the recorder ended before its first data"
-    )
+    why = recording.faults[0].text if recording.faults else "the recorder ended before its first data"
+    return errors.RecordingError(f"{path}: holds no topic ({recording.size:,} bytes): {why}")
 
 
 def nothing_between(drive: RecordedDrive) -> errors.RecordingError:

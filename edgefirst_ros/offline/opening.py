@@ -6,12 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeAlias, Unpack, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, overload
 
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.formats.datasets import find as find_all
-from edgefirst_ros.formats.edgefirst.many import described, find, open_datasets
-from edgefirst_ros.formats.edgefirst.read.dataset import EdgeFirstDataset, ReadOptions
 from edgefirst_ros.formats.format import Format
 from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.model.errors import ConfigError, DatasetError, DatasetNotFound, RecordingError
@@ -21,6 +19,9 @@ from edgefirst_ros.offline.inputs import is_foreign, open_all
 from edgefirst_ros.sources.info import glance, inspect
 from edgefirst_ros.sources.location import Location, Url, location_of
 from edgefirst_ros.sources.recording import Recording
+
+if TYPE_CHECKING:
+    from edgefirst_ros.formats.edgefirst.read.dataset import EdgeFirstDataset, ReadOptions
 
 Place: TypeAlias = str | PathLike[str] | Url
 NAME = "edgefirst"
@@ -70,6 +71,8 @@ def open(  # noqa: A001 - it is called edgefirst_ros.open
         WriteError: there is no room for a copy.
         ExtraNotInstalled: it is a URL, and obstore is missing.
     """
+    from edgefirst_ros.formats.edgefirst.many import find, open_datasets  # noqa: PLC0415 - takes a moment
+
     if format not in {None, NAME, *_others()}:
         raise ConfigError([f"format: expected one of {', '.join((NAME, *_others()))}, found {format}"])
     places = [place] if isinstance(place, str | PathLike | Url) else [*place]
@@ -206,6 +209,8 @@ def _datasets(path: Path) -> Iterator[dict[str, Any]]:
     if not found:
         raise DatasetError(f"{path}: is not finished, which edgefirst-ros recover does")
     if any(each.name == NAME for each, _ in found):
+        from edgefirst_ros.formats.edgefirst.many import described  # noqa: PLC0415 - takes a moment
+
         yield described(open(path, format=NAME))
     for each, dataset in found:
         if each.name != NAME and (scenes := each.scenes(dataset)) is not None:

@@ -472,8 +472,8 @@ def _joined(ranges: Sequence[ByteRange], size: int, gap: int = JOIN_GAP_BYTES) -
     return joined
 
 
-def wait_for(fetch: Callable[[], Result]) -> Result:
-    """Call a function in a daemon thread, so that Ctrl-C ends the wait for it; returns what it returns."""
+def begin(fetch: Callable[[], Result]) -> Future[Result]:
+    """Call a function in a daemon thread, so that Ctrl-C ends the wait for what it returns."""
     future: Future[Result] = Future()
 
     def call() -> None:
@@ -483,4 +483,9 @@ def wait_for(fetch: Callable[[], Result]) -> Result:
             future.set_exception(error)
 
     threading.Thread(target=call, daemon=True).start()
-    return future.result()
+    return future
+
+
+def wait_for(fetch: Callable[[], Result]) -> Result:
+    """What a function returns, unless Ctrl-C comes first."""
+    return begin(fetch).result()

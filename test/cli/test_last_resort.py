@@ -17,9 +17,7 @@ from edgefirst_ros.simulation import DriveOptions
 CHILD = """
 import sys, threading, time
 from pathlib import Path
-from edgefirst_ros.cli import datasets, recordings
-from edgefirst_ros.formats import datasets as room
-from edgefirst_ros.sources import recording as window
+from edgefirst_ros.offline import opening
 
 class Torn(Exception):
     def __str__(self):
@@ -33,13 +31,7 @@ def fail(*_, **__):
         thread = threading.Thread(target=lambda: 1 // 0, name="reader")
         thread.start()
         thread.join()
-        return None
-    if kind == "unraisable":
-        class Gone:
-            def __del__(self):
-                raise KeyError(HOSTILE)
-        Gone()
-        return None
+        return ()
     if kind == "lingering":
         threading.Thread(target=time.sleep, args=[600]).start()
         raise KeyError(HOSTILE)
@@ -48,7 +40,7 @@ def fail(*_, **__):
         "ctrl-c": KeyboardInterrupt(), "pipe": BrokenPipeError(32, "Broken pipe"), "exit": SystemExit(7),
     }[kind]
 
-window.excerpt_of = fail
+opening.infos = fail
 from edgefirst_ros.__main__ import main
 main()
 """

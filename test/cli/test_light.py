@@ -37,12 +37,8 @@ HEAVY = (
 """What takes long to import, and is not needed to show help or to read a recording's topics."""
 SELDOM = (
     *("yaml", "zstandard", "mcap_ros2", "numpy.ma", "rich._emoji_codes"),
-    *("edgefirst_ros.cli.capture", "edgefirst_ros.cli.convert", "edgefirst_ros.cli.options"),
-    *(
-        "edgefirst_ros.config.files",
-        "edgefirst_ros.model.pictures",
-        "edgefirst_ros.formats.crashsafe.journal",
-    ),
+    *("edgefirst_ros.cli.capture", "edgefirst_ros.cli.convert"),
+    *("edgefirst_ros.config.files", "edgefirst_ros.model.pictures"),
 )
 """What a recording's topics are read without, unless the recording or the user asks for it."""
 

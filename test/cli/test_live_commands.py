@@ -6,12 +6,15 @@ import io
 import json
 import re
 import shutil
+import signal
+import sys
+import time
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
 from livedrive import drive, messages
-from zenoh_loopback import free_endpoint
+from zenoh_loopback import free_endpoint, started
 
 from edgefirst_ros.cli.app import app
 from edgefirst_ros.live import capture as live
@@ -77,7 +80,7 @@ def test_the_files_of_one_drive_are_played_one_after_another_and_nobody_listens(
     assert f"{2 * len(messages()):,} messages" in said
     assert "bag_0.mcap to bag_1.mcap: 2 files of one drive" in said
     assert "error: nobody listened: no topic had a subscriber" in said
-    code, _, said = run(*playing, "--speed", "1000", "--quiet", "--end", "0.1")
+    code, _, said = run(*playing, "--speed", "1000", "--json", "--end", "0.1")
     assert code == 1
     assert said.startswith("error: nobody listened")
 
@@ -114,3 +117,19 @@ def test_a_disk_that_fills_ends_with_exit_1_and_the_reason(
     assert "nothing was received, is the device on" in said
     assert "nothing was received for camera (camera/h264" in said
     assert Path(out.split()[1]).parent.name.startswith("car")
+
+
+@pytest.mark.long
+def test_a_device_that_comes_late_is_not_taken_for_another(tmp_path: Path) -> None:
+    """Its names are judged once it had time to send: from the connection on, not from the capture's start."""
+    soon = "from edgefirst_ros.cli import app, capture; capture.SUGGEST_AFTER_S = 2.0; app.main()"
+    endpoint = free_endpoint()
+    words = "capture", "-o", tmp_path / "out", "--zenoh", endpoint
+    with started(tmp_path / "capture", *words, command=[sys.executable, "-c", soon]) as capture:
+        time.sleep(6)
+        with started(tmp_path / "play", "play", drive(), "--zenoh-listen", endpoint) as play:
+            assert play.wait() == 0, play.err
+        capture.send(signal.SIGINT)
+        capture.wait()
+    assert "samples" in capture.err
+    assert "guessed" not in capture.err

@@ -81,7 +81,6 @@ def test_a_terminal_shows_every_topic_in_its_place() -> None:
     text = shown(console)
     for words in ("/camera/h264", "/radar/cube", "2 connected", "waiting for lidar_points (lidar/points)"):
         assert words in text
-    assert "98,765" not in text
     for words in ("1,234", "25%", "5.0 h left", "1,200"):
         assert words in text
 

@@ -87,7 +87,7 @@ def test_what_is_neither_is_said_to_be_neither(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("no recording")
     code, _, said = run("report", tmp_path, "-o", tmp_path / "p.html")
     assert code == 2
-    assert f"{tmp_path}: holds neither a finished dataset nor a recording (.mcap, .db3, .bag)" in said
+    assert f"{tmp_path}: holds no dataset of a known format" in said
     code, _, said = run("report", tmp_path / "none.mcap", "-o", tmp_path / "p.html")
     assert code == 2
     assert f"{tmp_path / 'none.mcap'}: no such recording" in said

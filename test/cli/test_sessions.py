@@ -8,11 +8,11 @@ from pathlib import Path
 
 from zenoh_loopback import await_condition
 
-from edgefirst_ros.cli.capture import Made, SessionReports
+from edgefirst_ros.cli.capture import Pages
 from edgefirst_ros.formats.pace import pace_here
 from edgefirst_ros.live.session import Finished
 
-Told = list[tuple[str, Made]]
+Told = list[tuple[str, list[Path] | None]]
 
 
 def session(name: str) -> Finished:
@@ -22,19 +22,29 @@ def session(name: str) -> Finished:
 def test_sessions_are_told_of_in_order_and_no_capture_waits_for_their_pages() -> None:
     go_on, told, waited = threading.Event(), Told(), list[bool]()
 
-    def make(paths: Sequence[Path]) -> Made:
+    def make(paths: Sequence[Path]) -> list[Path]:
         pace = pace_here()
         waited.append(pace is not None and not pace.is_hurried)
         go_on.wait()
-        return [path / "page" for path in paths], ""
+        return [path / "page" for path in paths]
 
-    reports = SessionReports(make, lambda finished, made: told.append((finished.name, made)))
-    reports.add(session("first"))
+    pages = Pages(make, lambda finished, made: told.append((finished.name, made)))
+    pages.add(session("first"))
     await_condition("the first page", lambda: bool(waited))
-    reports.add(session("second"))
+    pages.add(session("second"))
+    pages.tell()
     assert not told
+    assert waited == [True]
+    assert pages.close(0.01) is False
+    assert told == [("first", None), ("second", None)]
     go_on.set()
-    reports.close(None)
-    assert told == [(name, ([Path(name) / "page"], "")) for name in ("first", "second")]
-    assert waited[0]
-    assert not reports.is_busy
+
+
+def test_a_page_that_is_made_is_told_of_while_the_capture_goes_on() -> None:
+    told = Told()
+    pages = Pages(list, lambda finished, made: told.append((finished.name, made)))
+    pages.add(session("first"))
+    pages.add(session("second"))
+    await_condition("the pages", lambda: [pages.tell(), len(told) == 2][1])
+    assert pages.close(None) is True
+    assert told == [(name, [Path(name)]) for name in ("first", "second")]

@@ -46,8 +46,8 @@ def test_what_is_printed_to_a_closed_stream_goes_nowhere(tmp_path: Path, closed:
     ("encoding", "printed"),
     [
         ("utf-8", "a/\udcff × … 日".encode("utf-8", "surrogateescape")),
-        ("latin-1", b"a/\xff \xd7 ... ?"),
-        ("ascii", b"a/\xff x ... ?"),
+        ("latin-1", b"a/? \xd7 ? ?"),
+        ("ascii", b"a/? ? ? ?"),
     ],
 )
 def test_any_text_is_printed_in_any_encoding(
@@ -72,7 +72,7 @@ def test_a_command_whose_output_is_closed_or_latin_1_has_no_traceback(tmp_path: 
         timeout=120,
     )
     said = done.stderr.decode("latin-1")
-    assert "...none×.mcap: no such recording" in said
+    assert "?none×.mcap: no such recording" in said
     assert "Did you mean 'check'?" in said
     assert "Traceback" not in said
     assert b"Usage: " in done.stdout

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from edgefirst_ros.cli.help import valued
 from edgefirst_ros.config.model import build_config, chosen_config
 from edgefirst_ros.model.errors import ConfigError
 
@@ -45,17 +43,3 @@ def test_a_sensor_that_is_none_is_named_with_those_that_are() -> None:
         build_config({"select": {"require": "model,lidr"}})
     with pytest.raises(ConfigError, match=r"select\.require: all includes the others"):
         build_config({"select": {"require": "all,model"}})
-
-
-def test_the_option_takes_names_or_none_and_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "drive").mkdir()
-    given = {
-        ("--require", "drive.mcap"): ["--require=all", "drive.mcap"],
-        ("--require", "drive"): ["--require=all", "drive"],
-        ("--require", "model,lidar", "drive"): ["--require=model,lidar", "drive"],
-        ("drive", "--require"): ["drive", "--require=all"],
-        ("--", "--require"): ["--", "--require"],
-    }
-    for arguments, understood in given.items():
-        assert list(valued(list(arguments))) == understood

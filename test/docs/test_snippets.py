@@ -107,6 +107,10 @@ def laid(tmp_path_factory: pytest.TempPathFactory) -> Desk:
     for place in (*places, "recordings/one.mcap", "maivin_2026_03_14_10_20_30.mcap"):
         (folder / place).parent.mkdir(parents=True, exist_ok=True)
         (folder / place).symlink_to(drive)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        robot = CliRunner().invoke(app, ["suggest", "drive.mcap"])
+    (folder / "robot.yaml").write_text(robot.stdout)
     (folder / "right.yaml").write_text("rate_hz: 1.0\n")
     for name, place in {
         "OUT": "out",
@@ -135,7 +139,9 @@ def test_every_command_is_one_that_the_program_takes(command: Command) -> None:
 def test_commands_that_need_nothing_else_do_it(document: Path, desk: Desk) -> None:
     for command in filter(can_run, commands(document)):
         done = desk.run(command.words)
-        assert done.exit_code == 0, f"{command}\n{done.output[-2000:]}"
+        # A drive of seconds is not ready for NuRec.
+        expected = 1 if "nurec" in command.words else 0
+        assert done.exit_code == expected, f"{command}\n{done.output[-2000:]}"
 
 
 def test_most_commands_run() -> None:
@@ -151,8 +157,9 @@ def test_every_block_is_of_a_kind_that_is_looked_at(block: Block) -> None:
     elif block.language == "yaml":
         look_at_yaml(yaml.safe_load(block.text))
     elif block.language == "python":
-        ast.parse(re.sub(r"^ {4}", "", block.text) if block.text.startswith(" ") else block.text)
         assert name in RUN or name in READ, "say what runs it"
+        if name in RUN:
+            ast.parse(block.text)
     else:
         # test_messages.py looks at texts of the program, test_docs.py at the picture of the rooms.
         assert block.language in {"mermaid", "text"}

@@ -7,13 +7,34 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
-from edgefirst_ros.cli.recordings import _size, _values
+import yaml
 
 sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from faulty import faulty_options, simulate  # noqa: E402
+
+
+def size(text: str) -> tuple[int, int]:
+    """Width and height, as ``1280x720``."""
+    width, height = map(int, text.split("x"))
+    return width, height
+
+
+def values(settings: Iterable[str]) -> dict[str, Any]:
+    """Settings ``a.b=value``, with values in YAML, as nested mappings."""
+    found: dict[str, Any] = {}
+    for setting in settings:
+        name, _, text = setting.partition("=")
+        *parents, last = name.split(".")
+        place = found
+        for parent in parents:
+            place = place.setdefault(parent, {})
+        place[last] = yaml.safe_load(text)
+    return found
 
 
 def main() -> None:
@@ -23,12 +44,12 @@ def main() -> None:
     parser.add_argument("--output", "-o", type=Path, required=True)
     for name, of in (("seconds", float), ("seed", int), ("fps", int), ("splits", int), ("codec", str)):
         parser.add_argument(f"--{name}", type=of, default=argparse.SUPPRESS)
-    parser.add_argument("--size", type=_size, default="1280x720")
+    parser.add_argument("--size", type=size, default=(1280, 720))
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
     given = vars(parser.parse_args())
     output, (width, height), settings = given.pop("output"), given.pop("size"), given.pop("set")
     del given["command"]
-    made = simulate(output, faulty_options(given | {"width": width, "height": height} | _values(settings)))
+    made = simulate(output, faulty_options(given | {"width": width, "height": height} | values(settings)))
     sys.stdout.writelines(f"{path}\n" for path in (*made.files, made.truth))
 
 

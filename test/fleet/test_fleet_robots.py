@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from pathlib import Path
 
 import yaml
@@ -9,9 +10,9 @@ from fleets import datasets, run
 from recorded import record
 from robots import ROBOTS
 
-from edgefirst_ros.cli.fleet import fleet_settings
+from edgefirst_ros.config.files import load_values
 from edgefirst_ros.fleet.output import open_output
-from edgefirst_ros.fleet.plan import make_plan
+from edgefirst_ros.fleet.plan import Settings, make_plan
 from edgefirst_ros.fleet.task import Task, run_task
 
 NAMES = ("autoware", "drone")
@@ -47,7 +48,8 @@ def test_each_drive_gets_its_suggestion_and_becomes_what_it_does_alone(tmp_path:
 
 def test_none_refuses_suggestions(tmp_path: Path) -> None:
     place = record(tmp_path / "drone.mcap", ROBOTS["drone"]().content)
-    settings = fleet_settings(Path("none"), {"formats": ["edgefirst"]}, None, page=False, notes=[])
+    given = {"formats": ["edgefirst"]}
+    settings = Settings(load_values(Path("none")), given, version("edgefirst_ros"), page=False)
     out = tmp_path / "fleet"
     (found,) = make_plan([place], settings, open_output(str(out))).work
     ended = run_task(Task(found, settings, str(out), 1))

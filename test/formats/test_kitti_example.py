@@ -120,4 +120,4 @@ def test_help_names_it_and_its_options_are_checked(installed: Path, drive: Path,
     config.write_text("formats: kitti\nkitti: {digit: 0}\n")
     done = run(installed, "convert", f"{drive}", "-o", f"{tmp_path / 'out'}", "--config", f"{config}")
     assert done.returncode == 2
-    assert "kitti.digit: no such parameter; did you mean kitti.digits?" in done.stderr
+    assert "kitti.digit: no such parameter\nhint: did you mean kitti.digits?" in done.stderr

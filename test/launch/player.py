@@ -17,6 +17,7 @@ from pathlib import Path
 
 import rclpy
 from builtin_interfaces.msg import Time
+from rclpy.duration import Duration
 from rclpy.node import Node
 from rclpy.publisher import Publisher
 from rclpy.qos import QoSProfile, ReliabilityPolicy
@@ -115,6 +116,7 @@ def main() -> int:
     parser.add_argument("--namespace", default="")
     parser.add_argument("--best-effort", action="store_true")
     parser.add_argument("--no-wait", action="store_true", help="play to whoever is there")
+    parser.add_argument("--settle", type=float, default=0.5, help="seconds between a match and the start")
     parser.add_argument("--lose", nargs=2, default=["", "1"], help="topic, and N: every Nth is left out")
     parser.add_argument("--restamp", action="store_true", help="as if recorded now: stamps move along")
     parser.add_argument("--simulate", action="store_true", help="with /clock, from 0")
@@ -135,7 +137,7 @@ def main() -> int:
             sys.stdout.flush()
             return 1
         rclpy.spin_once(node, timeout_sec=0.1)
-    time.sleep(0.5)  # the other side of a match is not told when this one is
+    time.sleep(arguments.settle)  # the other side of a match is not told when this one is
     sys.stdout.write("playing\n")
     sys.stdout.flush()
     if arguments.simulate:
@@ -169,6 +171,8 @@ def main() -> int:
         publishers[message.topic].publish(data)
         published += 1
     time.sleep(0.5)
+    # What ends sends nothing again.
+    all(publisher.wait_for_all_acked(Duration(seconds=5)) for publisher in publishers.values())
     sys.stdout.write(f"played {published}\n")
     sys.stdout.flush()
     return 0

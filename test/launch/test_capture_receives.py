@@ -46,7 +46,6 @@ class Receiver:
             Config(),
             self.received.append,
             simulated_ns=lambda: self.simulated_ns,
-            depth=0,
             unlisted=False,
         )
 
@@ -165,7 +164,7 @@ def test_a_node_that_stood_still_drops_nothing_as_late(graph: Graph, tmp_path: P
     """Three seconds of a fast topic and of a slow one wait, more than the look-ahead."""
     from sensor_msgs.msg import Imu, PointCloud2  # noqa: PLC0415
 
-    node = graph.capture(tmp_path / "out", "name:=monday", "depth:=5000")
+    node = graph.capture(tmp_path / "out", "name:=monday", "qos_overrides./imu.subscription.depth:=5000")
     imu = graph.node.create_publisher(Imu, "/imu", 10)
     points = graph.node.create_publisher(PointCloud2, "/lidar/points", 10)
     graph.activate()

@@ -43,7 +43,7 @@ def test_a_recording_converts_into_the_sessions_own_bytes(
     graph.activate()
     recording = live / "recordings" / f"{SEQUENCE}.mcap"
     graph.wait("the odd one, heard", lambda: odd.get_subscription_count() > 0, alive=[node])
-    player = graph.player(recorded_drive)
+    player = graph.player(recorded_drive, "--settle", "3")
     assert player.join(60.0) == 0, player.text
     played = int(player.text.split()[-1])
     graph.wait(

@@ -175,6 +175,27 @@ def test_latched_transforms_of_a_robot_are_heard_though_they_came_before(
     assert finished(tmp_path / "out")["topics"]["/tf_static"]["received"] == 2
 
 
+def test_latched_transforms_are_asked_for_again_in_each_session(graph: Graph, tmp_path: Path) -> None:
+    latch_transform(graph)
+    node = graph.capture(tmp_path / "out")
+    graph.activate()
+    status, diagnostics = graph.status(), graph.diagnostics()
+
+    def is_heard() -> bool:
+        found = diagnostics.get("capture: /tf_static")
+        return found is not None and ("received", "1") in pairs(found)
+
+    graph.wait("the transform", is_heard)
+    for name, count in (("stop", 0), ("start", 0), ("split", 1)):
+        session = status()["session"]
+        assert graph.trigger(f"/capture/{name}")[0]
+        graph.wait(f"the {name}", lambda session=session: status()["session"] != session)
+        graph.wait("its end", lambda count=count: node.text.count("follows: split") == count)
+        if name != "stop":
+            diagnostics.clear()
+            graph.wait(f"the transform after the {name}", is_heard, alive=[node])
+
+
 def pairs(status: Any) -> list[tuple[str, str]]:  # noqa: ANN401 - a generated message
     return [(v.key, v.value) for v in status.values]
 

@@ -223,16 +223,16 @@ def test_one_file_serves_both_nodes(graph: Graph, tmp_path: Path, recorded_drive
     """What is the other node's is passed over, and named; a value of it is not looked at."""
     given = tmp_path / "given.yaml"
     given.write_text(
-        "/**:\n  ros__parameters: {depth: 20, unlisted: false, stop_within_s: 1.0, autostart: true,\n"
+        "/**:\n  ros__parameters: {session: drive, unlisted: false, stop_within_s: 1.0, autostart: true,\n"
         "    rate: 4.0, overwrite: true, bag: 7, select: {every: 4}}\n"
     )
     replayed = launch(graph, "replay", f"bag:={recorded_drive}", f"output:={tmp_path}", f"config:={given}")
     assert replayed.join() == 0
-    assert "another node's parameters: autostart, depth, stop_within_s, unlisted" in replayed.text
+    assert "another node's parameters: autostart, session, stop_within_s, unlisted" in replayed.text
     launched = launch(graph, "capture", f"output:={tmp_path / 'out'}", f"config:={given}")
     graph.wait("an active node", lambda: "capture is active" in launched.text, alive=[launched])
     assert "another node's parameters: bag, overwrite, rate" in launched.text
-    assert graph.parameters("depth", "select.every", "unlisted") == [20, 4, False]
+    assert graph.parameters("session", "select.every", "unlisted") == ["drive", 4, False]
 
 
 def test_a_replay_of_any_robot_with_the_shipped_configuration(graph: Graph, tmp_path: Path) -> None:

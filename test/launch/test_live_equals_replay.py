@@ -56,7 +56,7 @@ def test_live_equals_replay(graph: Graph, tmp_path: Path, recorded_drive: Path) 
     )
     graph.activate()
     status = graph.status()
-    player = graph.player(recorded_drive)
+    player = graph.player(recorded_drive, "--settle", "3")
     assert player.join(60.0) == 0, player.text
     played = int(player.text.split()[-1])
     graph.wait("every message", lambda: int(status().get("received", 0)) == played, alive=[node])

@@ -19,8 +19,10 @@ cyclone = pytest.mark.skipif(
 )
 
 
-@pytest.mark.parametrize(("parameters", "kept"), [((), MESSAGES), (("depth:=50",), 50)])
-def test_two_seconds_of_imu_outlast_a_stall_unless_depth_says_less(
+@pytest.mark.parametrize(
+    ("parameters", "kept"), [((), MESSAGES), (("qos_overrides./imu.subscription.depth:=50",), 50)]
+)
+def test_two_seconds_of_imu_outlast_a_stall_unless_less_is_asked_for(
     graph: Graph, tmp_path: Path, parameters: tuple[str, ...], kept: int
 ) -> None:
     """The process is stopped, so that all wait in the socket, and then come faster than they are taken."""

@@ -10,12 +10,12 @@ import pytest
 from edgefirst_ros.config.model import Config, build_config
 from edgefirst_ros.config.topics import TopicMap
 from edgefirst_ros.nodes.discovery import (
+    Discovery,
     Offer,
     SubscriptionPlan,
     TopicMatch,
     WantedSubscription,
     choose_prefix,
-    plan_subscriptions,
 )
 
 VIDEO, CLOUD = "foxglove_msgs/msg/CompressedVideo", "sensor_msgs/msg/PointCloud2"
@@ -27,19 +27,18 @@ def look(
     graph: dict[str, Sequence[Offer]],
     config: Config | None = None,
     *,
-    prefix: str = "",
     namespace: str = "/",
     missing: Sequence[str] = (),
-    **more: Any,  # noqa: ANN401 - any argument of plan_subscriptions
+    **more: Any,  # noqa: ANN401 - any attribute of Discovery
 ) -> SubscriptionPlan:
-    return plan_subscriptions(
+    return Discovery(
         config or Config(),
-        prefix,
+        {topic: sorted({offer.type for offer in offers}) for topic, offers in graph.items()},
         namespace,
         offers=lambda topic: graph.get(topic, ()),
         installed=lambda kind: kind.partition("/")[0] not in missing,
         **{"unlisted": False, **more},
-    )
+    ).plan()
 
 
 def found(result: SubscriptionPlan, entry: str) -> TopicMatch:
@@ -76,7 +75,7 @@ def test_a_remapped_topic_is_no_devices_prefix() -> None:
 def test_two_devices_are_told_apart_by_the_user() -> None:
     prefix, problem = choose_prefix(Config(), ["/a/camera/h264", "/b/camera/h264"], "/")
     assert prefix == ""
-    assert "a, b" in problem
+    assert "'a', 'b'" in problem
     assert "parameter prefix" in problem
     config = build_config({"prefix": "/b/"})
     assert choose_prefix(config, ["/a/camera/h264", "/b/camera/h264"], "/") == ("b", "")
@@ -85,7 +84,6 @@ def test_two_devices_are_told_apart_by_the_user() -> None:
 def test_what_is_published_is_subscribed_to_under_its_plain_name() -> None:
     result = look(
         {"/rt/camera/h264": [Offer(VIDEO)], "/rt/lidar/points": [Offer(CLOUD)], "/other": [Offer(CLOUD)]},
-        prefix="rt",
     )
     assert result.subscriptions == {
         WantedSubscription("/rt/camera/h264", VIDEO, "/camera/h264"),
@@ -184,3 +182,71 @@ def test_two_entries_of_one_topic_make_one_subscription() -> None:
         {"topics": {"lidar_points": {"topic": "/points"}, "radar_targets": {"topic": "/points"}}}
     )
     assert len(look({"/points": [Offer(CLOUD)]}, config).subscriptions) == 1
+
+
+def test_one_of_several_topics_is_taken_once_two_looks_agree_and_kept() -> None:
+    config = build_config({"topics": {"lidar_points": {"topic": ".*/scan b/points a/points"}}})
+    one = {"/x/scan": [Offer(CLOUD)]}
+    several = {**one, "/b/points": [Offer(CLOUD)], "/a/points": [Offer("std_msgs/msg/String")]}
+
+    def taken(graph: dict[str, Sequence[Offer]], **more: Any) -> tuple[list[str], str]:  # noqa: ANN401
+        result = look(graph, config, **more)
+        match = found(result, "lidar_points")
+        return [each.topic for each in result.subscriptions], f"{match.topic}, {match.note}"
+
+    first, second = look(one, config), look(several, config)
+    assert taken(one) == ([], "/x/scan, ")
+    assert taken(several, before=first)[0] == []
+    topics, note = taken(several, before=second)
+    assert topics == ["/x/scan"]
+    assert note.startswith("/x/scan, topics.lidar_points takes /x/scan, which is named first; it fits /")
+    held = look({"/b/points": [Offer(CLOUD)]}, config, before=look({"/b/points": [Offer(CLOUD)]}, config))
+    topics, note = taken(several, held=held.subscriptions)
+    assert topics == ["/b/points"]
+    assert "takes /b/points, which was there before; it fits" in note
+    assert taken(one, held=held.subscriptions, before=first)[0] == ["/x/scan"]
+    assert taken({}, held=held.subscriptions)[0] == ["/b/points"]
+
+
+def test_a_topic_of_several_types_is_one_topic() -> None:
+    config = build_config({"topics": {"front": {"role": "camera", "topic": ".*/view"}}})
+    jpeg, raw = "sensor_msgs/msg/CompressedImage", "sensor_msgs/msg/Image"
+    graph = {"/a/view": [Offer(jpeg), Offer(raw), Offer("std_msgs/msg/String")]}
+    result = look(graph, config, before=look(graph, config))
+    assert {each.type for each in result.subscriptions} == {jpeg, raw}
+    assert found(result, "front").note == ""
+    assert "is std_msgs/msg/String" in found(result, "front").problem
+
+
+def test_names_of_a_generation_that_mixes_the_prefix_rt_are_found_in_a_namespace() -> None:
+    graph = {"/car/rt/camera/h264": [Offer(VIDEO)], "/car/imu": [Offer(IMU)], "/imu": [Offer(IMU)]}
+    result = look(graph, namespace="/car")
+    assert {(each.topic, each.canonical) for each in result.subscriptions} == {
+        ("/car/rt/camera/h264", "/camera/h264"),
+        ("/car/imu", "/imu"),
+    }
+
+
+def test_a_topic_that_another_entry_takes_is_not_missed() -> None:
+    config = build_config(
+        {"topics": {"lidar_points": {"topic": "/points"}, "top": {**LIDAR, "topic": "/points"}}}
+    )
+    result = look({"/points": [Offer(CLOUD)]}, config)
+    assert found(result, "lidar_points").announced
+    assert found(result, "top").announced
+
+
+def test_other_topics_of_the_device_are_for_the_recording_alone() -> None:
+    best_effort, latched = Offer("std_msgs/msg/String"), Offer("std_msgs/msg/String", True, True)
+    graph = {
+        "/rt/camera/h264": [Offer(VIDEO)],
+        "/rt/a": [latched, best_effort],
+        "/rt/b": [latched],
+        "/c": [latched],
+    }
+    plan = look(graph, recorded=lambda _, kind: kind.endswith("String"))
+    unused = {each for each in plan.subscriptions if not each.is_used}
+    assert unused == {
+        WantedSubscription("/rt/a", "std_msgs/msg/String", "/a", is_used=False),
+        WantedSubscription("/rt/b", "std_msgs/msg/String", "/b", True, True, is_used=False),
+    }

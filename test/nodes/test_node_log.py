@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from types import SimpleNamespace
 
 import pytest
 
-from edgefirst_ros.nodes.diagnostics import Level, log
+from edgefirst_ros.model.reasons import Severity
+from edgefirst_ros.nodes.diagnostics import log
 
 
 class Strict:
@@ -33,10 +35,13 @@ class Strict:
         self._log("error", text)
 
 
-@pytest.mark.parametrize("order", [list(Level), list(reversed(Level))], ids=["better first", "worse first"])
-def test_severities_may_come_in_any_order(order: list[Level]) -> None:
+@pytest.mark.parametrize(
+    "order", [list(Severity), list(reversed(Severity))], ids=["better first", "worse first"]
+)
+def test_severities_may_come_in_any_order(order: list[Severity]) -> None:
     logger = Strict()
+    node = SimpleNamespace(get_logger=lambda: logger)
     for level in order * 2:
-        log(logger, level, level.name)
-    names = {"OK": "info", "WARN": "warning", "ERROR": "error"}
+        log(node, level, level.name)
+    names = {"NOTE": "info", "WARNING": "warning", "ERROR": "error"}
     assert logger.lines == [(names[level.name], level.name) for level in order * 2]

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from edgefirst_ros.nodes.options import CaptureOptions, ReplayOptions, Usage, output_faults
-
-USAGE = Usage("capture", CaptureOptions)
+from edgefirst_ros.nodes.options import CaptureOptions, ReplayOptions, check_arguments, output_faults
 
 
 @pytest.mark.parametrize("options", [CaptureOptions, ReplayOptions])
@@ -16,7 +14,7 @@ def test_help_describes_every_parameter(
     options: type[CaptureOptions | ReplayOptions], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
-        Usage("node", options).check(["--help"])
+        check_arguments("node", options, ["--help"])
     assert ended.value.code == 0
     said = capsys.readouterr().out
     for name, field in options.model_fields.items():
@@ -30,7 +28,7 @@ def test_help_describes_every_parameter(
 @pytest.mark.parametrize("words", [["output:=/tmp"], ["-p", "output:=/tmp"], ["--rate", "2"]])
 def test_what_is_not_for_ros_is_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        USAGE.check(words)
+        check_arguments("capture", CaptureOptions, words)
     assert ended.value.code == 2
     said = capsys.readouterr().err
     assert " ".join(words) in said

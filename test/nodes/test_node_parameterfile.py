@@ -58,7 +58,7 @@ def test_a_file_for_another_node_is_refused(tmp_path: Path, key: str, names: lis
     """ROS would pass over it without a word."""
     file = tmp_path / "given.yaml"
     file.write_text(f"{key}:\n  ros__parameters: {{rate_hz: 2.0}}\n")
-    with pytest.raises(ConfigError, match=f"nothing for {node};"):
+    with pytest.raises(ConfigError, match=f"none of {node};"):
         check(file, *names)
 
 
@@ -72,10 +72,13 @@ def test_lists_as_launch_writes_them_are_read(tmp_path: Path) -> None:
     ("text", "match"),
     [
         ("foo: [", "cannot be read as YAML"),
-        ("camera_driver: {ros__parameters: {rate_hz: 2.0}}", "holds camera_driver, nothing for /capture"),
-        ("rate_hz: 2.0", "holds rate_hz, nothing for /capture; begin it with /"),
-        ("/**: {rate_hz: 2.0}", "nothing for /capture; begin it with .* and ros__parameters:"),
-        ("", "holds nothing"),
+        (
+            "camera_driver: {ros__parameters: {rate_hz: 2.0}}",
+            "holds parameters of /camera_driver, none of /capture",
+        ),
+        ("rate_hz: 2.0", "holds parameters of no node, none of /capture; begin it with /"),
+        ("/**: {rate_hz: 2.0}", "none of /capture; begin it with .* and ros__parameters:"),
+        ("", "holds parameters of no node"),
         ("- 1", "expected parameters by name"),
     ],
 )

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from edgefirst_ros.nodes.diagnostics import Level, ReplayResult, progress_diagnostic, result_diagnostic
+from edgefirst_ros.model.reasons import Severity
+from edgefirst_ros.nodes.diagnostics import ReplayResult, progress_diagnostic, result_diagnostic
 from edgefirst_ros.offline.convert import Conversion, Position
 from edgefirst_ros.pipeline.assembly import Progress
 
@@ -28,7 +29,7 @@ def test_exit_codes_are_those_of_the_command(samples: int, interrupted: bool, co
     assert outcome.message.startswith("interrupted") is interrupted
     assert outcome.lines == ("warning: poor", "out/x.zip")
     entry = result_diagnostic(outcome, POSITION)
-    assert entry.level is (Level.ERROR if code else Level.OK)
+    assert entry.level is (Severity.ERROR if code else Severity.NOTE)
     assert dict(entry.values)["samples"] == 40
 
 

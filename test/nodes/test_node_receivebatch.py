@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
-from edgefirst_ros.nodes import receiving as receivebatch
-from edgefirst_ros.nodes.receiving import BATCH_MESSAGES, Arrivals, Inlet, Taken
+from edgefirst_ros.nodes import receiving
+from edgefirst_ros.nodes.receiving import Inlet, Taken, deliver_arrived
 
 
 class Topics:
     """What waits on each topic, as receive times, and what has been delivered."""
 
-    def __init__(self, waiting: Mapping[str, Sequence[int]], size: int = 1) -> None:
+    def __init__(self, waiting: Mapping[str, Sequence[int]]) -> None:
         self._waiting = {name: deque(times) for name, times in waiting.items()}
-        self._size = size
         self.delivered: list[tuple[str, int]] = []
-        self.arrivals = Arrivals()
         self.inlets = {name: self._inlet(name) for name in self._waiting}
 
     def deliver_arrived(self) -> list[tuple[str, int]]:
         self.delivered = []
-        self.arrivals.deliver(self.inlets.values())
+        deliver_arrived(self.inlets.values())
         return self.delivered
 
     def _inlet(self, name: str) -> Inlet:
         def take() -> Taken | None:
             times = self._waiting[name]
-            return (b"x" * self._size, {"received_timestamp": times.popleft()}) if times else None
+            return (b"x", {"received_timestamp": times.popleft()}) if times else None
 
         return Inlet(take, lambda _, info: self.delivered.append((name, info["received_timestamp"])))
 
@@ -49,29 +48,49 @@ def test_what_has_arrived_is_delivered_in_order_of_receipt(
     assert Topics(waiting).deliver_arrived() == expected
 
 
-def test_a_topic_that_is_faster_than_taking_it_does_not_keep_others_waiting() -> None:
-    topics = Topics({"fast": range(0, 4 * BATCH_MESSAGES, 2), "slow": [1]})
-    first = topics.deliver_arrived()
-    assert (len(first), first[1]) == (BATCH_MESSAGES, ("slow", 1))
-    second = topics.deliver_arrived()
-    assert second == [("fast", 2 * n) for n in range(BATCH_MESSAGES - 1, 2 * BATCH_MESSAGES - 1)]
-    assert topics.deliver_arrived() == [("fast", 4 * BATCH_MESSAGES - 2)]
+def test_nothing_is_taken_before_its_turn() -> None:
+    """A topic that is far ahead keeps its messages in the middleware, which bounds them."""
+    topics = Topics({"slow": [1, 9], "fast": range(2, 9)})
+    taken: list[str] = []
+    for name, inlet in topics.inlets.items():
+
+        def take(name: str = name, take: Callable[[], Taken | None] = inlet.take) -> Taken | None:
+            taken.append(name)
+            return take()
+
+        topics.inlets[name] = inlet._replace(take=take)
+    assert [time for _, time in topics.deliver_arrived()] == [*range(1, 10)]
+    assert taken[:4] == ["slow", "fast", "slow", "fast"]
     assert topics.deliver_arrived() == []
 
 
-def test_a_batch_is_limited_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(receivebatch, "BATCH_BYTES", 35)
-    topics = Topics({"a": [1, 2, 3], "b": [1, 2, 3]}, size=10)
-    assert topics.deliver_arrived() == [("a", 1), ("b", 1), ("a", 2), ("b", 2)]
-    assert topics.deliver_arrived() == [("a", 3), ("b", 3)]
-
-
-def test_what_has_been_taken_of_a_subscription_that_ends_is_delivered(
+def test_a_topic_that_is_faster_than_taking_it_does_not_keep_timers_waiting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(receivebatch, "BATCH_BYTES", 0)
-    topics = Topics({"a": [1], "b": [2]})
-    assert topics.deliver_arrived() == [("a", 1)]
-    topics.arrivals.end(topics.inlets.pop("b"))
-    assert topics.delivered == [("a", 1), ("b", 2)]
+    monkeypatch.setattr(receiving, "MOST", 100)
+    topics = Topics({"fast": range(0, 400, 2), "slow": [1]})
+    assert topics.deliver_arrived()[:2] == [("fast", 0), ("slow", 1)]
+    assert topics.deliver_arrived() == [("fast", 2 * n) for n in range(100, 200)]
     assert topics.deliver_arrived() == []
+
+
+def test_where_receipt_is_when_a_message_is_taken_the_order_is_of_publishing() -> None:
+    """Cyclone DDS; such a time of receipt is none."""
+    now_ns, found = time.time_ns() + 1_000_000_000, list[tuple[int, int]]()
+    waiting = {0: deque([5, 8]), 1: deque([6, 7])}
+
+    def inlet(number: int) -> Inlet:
+        def take() -> Taken | None:
+            times = waiting[number]
+            return (b"", _times(now_ns, times.popleft())) if times else None
+
+        return Inlet(
+            take, lambda _, info: found.append((info["source_timestamp"], info["received_timestamp"]))
+        )
+
+    deliver_arrived([inlet(0), inlet(1)])
+    assert found == [(5, 0), (6, 0), (7, 0), (8, 0)]
+
+
+def _times(received_ns: int, published_ns: int) -> Mapping[str, int]:
+    return {"received_timestamp": received_ns, "source_timestamp": published_ns}

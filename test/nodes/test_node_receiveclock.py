@@ -58,7 +58,7 @@ def test_what_comes_before_the_clock_waits_for_it_and_stays_in_order() -> None:
     bench = Bench(0)
     bench.take("tf_static")
     bench.take("info")
-    assert (bench.times, len(bench.clock._waiting)) == ([], 2)
+    assert bench.times == []
     bench.simulated_ns = 50
     bench.take("camera")
     assert bench.times == [("tf_static", 50, 50), ("info", 50, 50), ("camera", 50, 50)]
@@ -70,6 +70,6 @@ def test_what_waited_in_vain_or_had_no_room_is_refused_and_not_lost() -> None:
     for number in range(WAITING_MESSAGES + 3):
         bench.take(f"t{number}")
     assert [m.topic for m in bench.put] == ["t0", "t1", "t2"]
-    bench.clock.close()
+    bench.clock.release(0)
     assert len(bench.put) == WAITING_MESSAGES + 3
     assert {m.fault for m in bench.put} == {TOO_EARLY}

@@ -15,6 +15,7 @@ import pytest
 from drives import simulate
 from edgefirst.schemas import edgefirst_msgs, geometry_msgs, nav_msgs, sensor_msgs
 from faulty import FaultyOptions
+from faulty.video import mask
 from places import contents
 from recorded import record
 from valid_messages import URDF
@@ -113,7 +114,7 @@ VALID: dict[Role, tuple[str, Callable[[int], bytes]]] = {
     Role.MODEL: ("model/output", lambda ns: wire.model(ns, [_box()])),
     Role.MODEL_INFO: ("model/info", lambda ns: edgefirst_msgs.ModelInfo(
         wire.header(ns, ""), [1, 640, 640, 3], 2, [1, 8400], 1, ["person"]).to_bytes()),
-    Role.MASK: ("model/mask", lambda _: wire.mask(np.eye(12, 20, dtype=np.uint8))),
+    Role.MASK: ("model/mask", lambda _: mask(np.eye(12, 20, dtype=np.uint8))),
     Role.BOXES_3D: ("fusion/boxes3d", lambda ns: wire.boxes_3d(ns, [_box(center_x=0.5, width=1.8)])),
     Role.FUSION_RADAR: ("fusion/radar", _cloud("radar", **_FUSED)),
     Role.FUSION_LIDAR: ("fusion/lidar", _cloud("lidar", **_FUSED)),

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from hashlib import sha256
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 
 import pytest
@@ -90,7 +90,7 @@ def test_a_page_is_its_datasets_own_or_missing(
     old, new = tree(before), tree(after)
     assert of_page(old) != of_page(new)
     outcomes = set()
-    for steps in count(0, 3):
+    for steps in chain(range(3), count(3, 3)):
         out = tmp_path / f"{steps}" / "out"
         shutil.copytree(before, out)
         with pytest.MonkeyPatch.context() as patch:
@@ -157,8 +157,6 @@ def test_recover_makes_pages_that_are_missing(tmp_path: Path) -> None:
     page.unlink()
     page.with_name(f"{PAGE}.new").write_bytes(whole[:100])
     call = CliRunner().invoke
-    assert call(app, ["recover", str(tmp_path), "--no-report"]).exit_code == 0
-    assert not page.exists()
     done = call(app, ["recover", str(tmp_path)])
     assert done.exit_code == 0
     assert f"{page}\n  the page of a report that had none" in done.output

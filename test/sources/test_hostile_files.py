@@ -85,7 +85,8 @@ def test_a_chunk_that_would_unpack_to_a_gigabyte_is_not_read(
     packed, size = bomb(compression)
     path.write_bytes(mcap(chunk(compression, packed, declared or size)))
     code, mb, shown = peak_mb("info", str(path))
-    assert (code, mb < MOST_MB, "damage:" in shown) == (0, True, True), shown
+    assert (code, mb < MOST_MB, "holds no topic" in shown) == (2, True, True), shown
+    assert "a chunk " in shown
 
 
 @pytest.mark.long(cases=1)
@@ -109,7 +110,7 @@ def test_a_record_of_a_gigabyte_is_not_read(tmp_path: Path, opcode: int) -> None
         file.seek(size - 22 - 1, os.SEEK_CUR)
         file.write(b"\0" + message(1) + END)
     code, mb, shown = peak_mb("info", str(path))
-    assert (code, mb < MOST_MB, "1 message," in shown) == (0, True, True), shown
+    assert (code, mb < MOST_MB, " 1 message " in shown) == (0, True, True), shown
 
 
 def test_very_many_messages_of_a_chunk_are_not_listed_at_once(

@@ -103,7 +103,7 @@ def test_who_is_refused_is_told_why(keys: Path, tmp_path: Path, command: str, wr
         "issuer": (
             "other.pem",
             SECRET,
-            "trusted connection: .*UnknownIssuer; look at transport/link/tls in ",
+            "trusted connection: .*UnknownIssuer hint: look at transport/link/tls in ",
         ),
         "file": ("none.pem", SECRET, "no trusted connection: .*No such file"),
         "password": ("ca.pem", SECRET[:-1], r"another user or password \(transport/auth/usrpwd in .*client"),

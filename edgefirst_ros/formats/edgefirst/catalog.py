@@ -133,7 +133,7 @@ def opened(path: Path) -> pq.ParquetFile:
     if not path.is_file():
         raise DatasetNotFound(f"{path}: no such catalogue")
     with refusing(path, DatasetError, "is no catalogue of this version"):
-        file = pq.ParquetFile(path)
+        file = pq.ParquetFile(pa.OSFile(os.fsencode(path)))  # whose name may be no text
         if (file.schema_arrow.metadata or {}).get(_NOTE) != FORMAT:
             raise ValueError("its metadata do not say so")
         refuse_rows(file.metadata, path.stat().st_size)
@@ -177,15 +177,16 @@ def _write(
     spool = part_path(part_path(path))
     names = set[str]() if before is None else {*before.schema_arrow.names} - {*COLUMNS.names}
     try:
-        with pa.OSFile(str(spool), "wb") as file:
+        with pa.OSFile(os.fsencode(spool), "wb") as file:
             places = [*_spooled(file, fresh, done)]
         names |= {name for _, _, found in places for name in found}
         schema = with_classes(names).with_metadata({_NOTE: FORMAT})
         parts = [(shown, False, number) for shown, numbers in kept.items() for number in numbers]
         parts += [(shown, True, offset) for shown, offset, _ in places]
         with (
-            pa.OSFile(str(spool), "rb") as made,
-            pq.ParquetWriter(part_path(path), schema, compression="zstd") as writer,
+            pa.OSFile(os.fsencode(spool), "rb") as made,
+            pa.OSFile(os.fsencode(part_path(path)), "wb") as target,
+            pq.ParquetWriter(target, schema, compression="zstd") as writer,
         ):
             waiting, last, group = list[pa.Table](), -1, pa.table({})
             for shown, is_new, at in sorted(parts):

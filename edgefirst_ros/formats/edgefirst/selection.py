@@ -93,8 +93,9 @@ def _chosen(path: Path, where: str) -> tuple[dict[str, dict[Key, int]], int]:
         condition = pl.sql_expr(where) if where.strip() else pl.lit(value=True)
         if missing := sorted({*condition.meta.root_names()} - {*names}):
             raise ConfigError([f"where: {path} has no column {', '.join(missing)}; {known}"])
-        rows = pl.scan_parquet(path, glob=False).filter(condition)
-        found = rows.select(DATASET, "sequence", "frame", pl.col("time").cast(pl.Int64)).collect()
+        with path.open("rb") as content:  # its name may be no text
+            rows = pl.scan_parquet(content).filter(condition)
+            found = rows.select(DATASET, "sequence", "frame", pl.col("time").cast(pl.Int64)).collect()
     except (pl.exceptions.PolarsError, ValueError) as error:
         what = str(error).partition("\n")[0]
         raise ConfigError([f"where: {where!r} is no condition on columns: {what}; {known}"]) from error

@@ -223,7 +223,7 @@ def test_only_what_is_asked_for_is_read() -> None:
         *("name", "sequence", "frame", "group", "location", "pose"),
         *("boxes2d", "labels2d", "scores2d", "ignore2d"),
     }
-    with pytest.raises(ConfigError, match=r"keys: there is no images; there are time_ns, image, lidar"):
+    with pytest.raises(ConfigError, match=r"keys: there is no images; there are time_ns, image, radar"):
         edgefirst_ros.open(dataset(), keys=["images"])
 
 
