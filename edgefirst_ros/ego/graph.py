@@ -420,10 +420,7 @@ class Optimum:
         """
         if self._tree is None:
             self._tree = self._eliminated(self._graph.linearize(self._values))
-        if len(keys) == 1:
-            upper = self._tree.marginalFactor(keys[0], gtsam.EliminateQR).R()
-        else:
-            upper, _ = self._tree.jointBayesNet(keys, gtsam.EliminateQR).matrix()
+        upper, _ = self._tree.jointBayesNet(keys, gtsam.EliminateQR).matrix()
         inverse = np.linalg.inv(upper)
         return np.asarray(inverse @ inverse.T)
 
