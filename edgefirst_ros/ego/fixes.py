@@ -192,13 +192,11 @@ class Courses:
             return None
         turned = gtsam.Rot3(rig_from_configured)
         x, y, z, w = mended = quaternion(turned.compose(rot3(rig_from_imu_xyzw or (0.0, 0.0, 0.0, 1.0))))
-        within, heading_deg = f"(±{math.hypot(scatter_deg, heading_deg):.1f}°)", math.degrees(turned.yaw())
-        head = f"the IMU's heading is {heading_deg:+.1f}° {within} from the course over ground"
-        if math.degrees(math.acos(float(rig_from_configured[2, 2]))) > max(LEAST_DEG, abs(heading_deg)):
-            head = f"the IMU's axes are rotated by {whole_deg:.0f}° {within} from the rig's"
+        sigma_deg, heading_deg = math.hypot(scatter_deg, heading_deg), math.degrees(turned.yaw())
         text = (
-            f"{head}: it is mounted rotated, or its north is wrong; the rotations written are "
-            f"as wrong. To correct them: topics.imu.mount.xyzw: [{x:.5f}, {y:.5f}, {z:.5f}, {w:.5f}]"
+            f"the IMU's heading is {heading_deg:+.1f}° (±{sigma_deg:.1f}°) from the course over ground, "
+            f"its axes {whole_deg:.0f}°: it is mounted rotated, or its north is wrong; the rotations written "
+            f"are as wrong. To correct them: topics.imu.mount.xyzw: [{x:.5f}, {y:.5f}, {z:.5f}, {w:.5f}]"
         )
         return Mounting(mended, heading_deg, whole_deg, text)
 

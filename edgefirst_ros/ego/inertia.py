@@ -17,8 +17,6 @@ from edgefirst_ros.model.navigation import Imu
 
 ROW_NS = 50_000_000
 """Distance of the path's rows between two nodes: a vehicle's body sways at 1 to 3 Hz."""
-AROUND = 3
-"""Samples to both sides that show how the turning changes: more would not follow the road's rocking."""
 SILENT_NS = 250_000_000
 """Samples further apart than this are not interpolated."""
 HELD_NS = 50_000_000
@@ -100,10 +98,7 @@ _LENGTHS = np.arange(7) == 0
 
 def _pull(rate_rad_s: Floats, at_s: Floats, arm_m: Floats) -> Floats:
     """What a sensor at an arm (3,) feels of the turning (n, 3), m/s²: inwards, and aside as it changes."""
-    count = len(at_s)
-    first = np.maximum(np.arange(count) - AROUND, 0)
-    last = np.minimum(first + 2 * AROUND, count - 1)
-    faster = (rate_rad_s[last] - rate_rad_s[first]) / (at_s[last] - at_s[first])[:, None]
+    faster = np.gradient(rate_rad_s, at_s, axis=0)
     pull: Floats = np.cross(faster, arm_m) + np.cross(rate_rad_s, np.cross(rate_rad_s, arm_m))
     return pull
 

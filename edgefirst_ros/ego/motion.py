@@ -39,7 +39,7 @@ LATE_S, SURELY, FEW = (0.0, 0.3, 1.0), 0.95, 400
 """Fixes so late are tried; they are as late as makes so many nodes cost less than the second's share."""
 TEST_NS = 8_000_000_000
 """During a drive it is asked so often whether the vehicle rolls."""
-LEAST_EVIDENCE, MOST_EVIDENCE = 100, 700
+LEAST_EVIDENCE, MOST_EVIDENCE = 100, 400
 """So many fixes show the receiver's slow error; more are not looked at."""
 STANDING_M_S, SPLIT_NODES = 0.5, 10
 """Of a quiet time with this many nodes one half may have been driven, as before a stop."""

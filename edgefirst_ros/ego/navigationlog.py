@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 import gtsam
 import numpy as np
 
-from edgefirst_ros.ego.geometry import Floats, Series, basis, nearest_ns, quaternion, rot3
+from edgefirst_ros.ego.geometry import Floats, Quaternion, Series, basis, nearest_ns, quaternion, rot3
 from edgefirst_ros.ego.graph import Node
 from edgefirst_ros.ego.inertia import SAMPLE_COLUMNS, sample_row
 from edgefirst_ros.model.navigation import Imu, NavSatFix, Odometry
@@ -21,8 +21,8 @@ from edgefirst_ros.model.sample import PoseBasis
 
 GAP_NS = 500_000_000
 """Messages further apart are not interpolated to tell a way."""
-NEAR_NS, RECENT_NS = 1_500_000_000, 1_000_000_000
-"""A way is compared where fixes are as near, and not younger, as what follows may change it."""
+RECENT_NS = 1_000_000_000
+"""Younger estimates may change by what follows."""
 WINDOW_NS = 250_000_000
 """Poses over this time show a velocity."""
 STRETCH_M, STRETCHES = 25.0, 20
@@ -49,7 +49,7 @@ class Odometer:
         self.series = Series(COLUMNS)
         self.fault = ""
         self.usable = True
-        self._compared_ns = self._placed_ns = -(2**63)
+        self._compared_ns = -(2**63)
         self._start: tuple[gtsam.Pose3, gtsam.Pose3] | None = None
         """Of a stretch, by the estimate and by the odometry."""
         self._ways: deque[tuple[Floats, Floats]] = deque(maxlen=20 * STRETCHES)
@@ -89,23 +89,21 @@ class Odometer:
         return np.asarray(turned / length_ns * 1e9 if length_ns <= max_gap_ns else np.full(6, math.nan))
 
     def compare(self, nodes: Sequence[Node]) -> None:
-        """Compare ways with those of estimated nodes, where fixes are near."""
+        """Compare ways between fixes with those of estimated nodes."""
         for node in nodes:
-            self._placed_ns = node.time_ns if node.place is not None else self._placed_ns
-            if node.time_ns <= self._compared_ns or node.time_ns > nodes[-1].time_ns - RECENT_NS:
+            is_due = self._compared_ns < node.time_ns < nodes[-1].time_ns - RECENT_NS
+            if node.place is None or not is_due:
                 continue
             self._compared_ns, row = node.time_ns, self.series.at(node.time_ns, GAP_NS)
-            if row is None or node.time_ns - self._placed_ns > NEAR_NS:
+            if row is None:
                 self._start = None
                 continue
-            self._start = self._start or (node.pose, _pose(row))
-            way, own = (
-                self._start[0].transformTo(node.pose.translation()),
-                self._start[1].transformTo(row[4:7]),
-            )
+            here = node.pose, _pose(row)
+            start = self._start = self._start or here
+            way, own = (one.transformTo(other.translation()) for one, other in zip(start, here, strict=True))
             if max(np.linalg.norm(way), np.linalg.norm(own)) > STRETCH_M:
                 self._ways.append((way, own))
-                self._start = (node.pose, _pose(row))
+                self._start = here
         if len(self._ways) >= STRETCHES:
             self._judge(*(np.concatenate(each) for each in zip(*self._ways, strict=True)))
 
@@ -129,10 +127,12 @@ class NavigationLog:
 
     Attributes:
         odometer: messages of odometry, added in order of time.
+        oriented: whether the IMU has orientations: drivers without any always send the same rotation.
     """
 
     def __init__(self) -> None:
-        self.odometer = Odometer()
+        self.odometer, self.oriented = Odometer(), False
+        self._one: Quaternion | None = None
         self._imu, self._fixes = Series(SAMPLE_COLUMNS), Series(8)
 
     def __bool__(self) -> bool:
@@ -141,22 +141,13 @@ class NavigationLog:
     def add_imu(self, time_ns: int, imu: Imu) -> None:
         """Add an IMU sample."""
         self._imu.extend((time_ns,), sample_row(imu))
+        self._one = self._one or imu.orientation_xyzw
+        self.oriented |= imu.orientation_xyzw not in {None, self._one}
 
     def add_fix(self, time_ns: int, arrival: int, fix: NavSatFix) -> None:
         """Add a fix by the running number of its message."""
         place = (fix.latitude_deg, fix.longitude_deg, fix.altitude_m)
         self._fixes.extend((time_ns,), (arrival, *place, fix.status, *(fix.sigma_m or UNKNOWN)))
-
-    @property
-    def oriented(self) -> bool:
-        """Whether the IMU has orientations: drivers without any always send the same rotation."""
-        one: Floats | None = None
-        for _, rows in self.samples(oriented=True):
-            told = rows[~np.isnan(rows[:, 0]), :4]
-            one = told[0] if one is None and len(told) else one
-            if one is not None and (told != one).any():
-                return True
-        return False
 
     def samples(self, *, oriented: bool) -> Iterator[tuple[list[int], Floats]]:
         """IMU samples in order of time, some at a time, as ``inertia.sample_row`` gives them.

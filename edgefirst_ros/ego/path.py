@@ -106,37 +106,33 @@ class Path:
 
     def at(self, time_ns: int) -> Point | None:
         """The estimate at a time; None if the path is empty."""
-        series = self.series
-        if not len(series):
+        times_ns = self.series.times_ns
+        if not times_ns:
             return None
-        after = bisect_right(series.times_ns, time_ns)
-        if after == 0:
-            return self._beyond(0, time_ns)
-        start_ns = series.times_ns[after - 1]
-        if after == len(series) or start_ns == time_ns:
-            return self._beyond(after - 1, time_ns)
-        start, end = series.part(after - 1, after + 1).tolist()
-        if end[17]:  # where the estimate begins again: extrapolate from before it
-            return self._beyond(after - 1, time_ns)
-        h = (series.times_ns[after] - start_ns) / 1e9
-        s = (time_ns - start_ns) / 1e9 / h
-        # Numbers, as numpy takes long over three of them.
-        moves = [_cubic(start[n], start[n + 3] * h, end[n], end[n + 3] * h, s) for n in range(3)]
-        position, speed_m_s = [place for place, _ in moves], math.hypot(moves[0][1], moves[1][1]) / h
-        rotation = rot3(start[6:10]).slerp(s, rot3(end[6:10]))
-        sigma = [(1 - s) * a + s * b for a, b in zip(start[10:16], end[10:16], strict=True)]
-        return _point(position, speed_m_s, rotation, sigma, bool(end[16]))
-
-    def _beyond(self, index: int, time_ns: int) -> Point:
-        values = self.series.part(index, index + 1)[0]
-        dt = (time_ns - self.series.times_ns[index]) / 1e9
-        sigma = values[10:16].copy()
-        # Beyond the ends the velocity is constant, with noise of the acceleration of 2 m/s²/√Hz.
-        sigma[:3] = np.hypot(sigma[:3], 2.0 * math.sqrt(abs(dt) ** 3 / 3))
-        position, speed_m_s = (values[0:3] + values[3:6] * dt).tolist(), math.hypot(values[3], values[4])
-        return _point(
-            position, speed_m_s, rot3(values[6:10]), sigma.tolist(), bool(values[16]) and abs(dt) < 0.1
-        )
+        after = bisect_right(times_ns, time_ns)
+        first = max(after - 1, 0)
+        rows = self.series.part(first, first + 2).tolist()
+        start, end = rows[0], rows[-1]
+        dt = (time_ns - times_ns[first]) / 1e9
+        # Where the estimate begins again it is extrapolated from before that, too.
+        if 0 < after < len(times_ns) and dt > 0 and not end[17]:
+            h = (times_ns[after] - times_ns[first]) / 1e9
+            s = dt / h
+            # Numbers, as numpy takes long over three of them.
+            moves = [_cubic(start[n], start[n + 3] * h, end[n], end[n + 3] * h, s) for n in range(3)]
+            position, speed_m_s = [place for place, _ in moves], math.hypot(moves[0][1], moves[1][1]) / h
+            rotation, turns = rot3(start[6:10]).slerp(s, rot3(end[6:10])), bool(end[16])
+            sigma = [(1 - s) * a + s * b for a, b in zip(start[10:16], end[10:16], strict=True)]
+        else:
+            # The velocity is constant, with noise of the acceleration of 2 m/s²/√Hz.
+            far_m = 2.0 * math.sqrt(abs(dt) ** 3 / 3)
+            position, speed_m_s = [start[n] + start[n + 3] * dt for n in range(3)], math.hypot(*start[3:5])
+            rotation, turns = rot3(start[6:10]), bool(start[16]) and abs(dt) < 0.1
+            sigma = [*(math.hypot(each, far_m) for each in start[10:13]), *start[13:16]]
+        x, y, z = (round(value, DECIMALS[0]) for value in position)
+        a, b, c, d, e, f = sigma
+        speed_m_s = round(speed_m_s, SPEED_DECIMALS)
+        return Point((x, y, z), speed_m_s, (a, b, c), quaternion(rotation), (d, e, f), turns)
 
 
 def _cubic(
@@ -147,12 +143,3 @@ def _cubic(
     value = (1 + 2 * s) * rest * rest * start + s * s * (3 - 2 * s) * end
     value += s * rest * (rest * start_slope - s * end_slope)
     return value, rest * (bend + (1 - 3 * s) * start_slope) + s * (3 * s - 2) * end_slope
-
-
-def _point(
-    position: list[float], speed_m_s: float, rotation: gtsam.Rot3, sigma: list[float], turns: bool
-) -> Point:
-    a, b, c, d, e, f = sigma
-    x, y, z = (round(value, DECIMALS[0]) for value in position)
-    speed_m_s = round(speed_m_s, SPEED_DECIMALS)
-    return Point((x, y, z), speed_m_s, (a, b, c), quaternion(rotation), (d, e, f), turns)
