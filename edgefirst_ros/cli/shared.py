@@ -139,8 +139,8 @@ class Out:
             yield
 
 
-def _text(error: Exception) -> str:
-    if isinstance(error, EdgeFirstError) or not isinstance(error, OSError):
+def _text(error: EdgeFirstError | OSError) -> str:
+    if isinstance(error, EdgeFirstError):
         return str(error)
     reason = error.strerror or str(error)
     if error.filename is None:
