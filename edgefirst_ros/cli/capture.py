@@ -218,7 +218,7 @@ class _Capture:
     def _complain(self, status: LiveStatus) -> None:
         for problem in {*status.problems} - self._said:
             self._said.add(problem)
-            self.out.fail([problem])
+            self.out.complain(problem)
 
     def end(self) -> int:
         """Say what became of all sessions; the exit code, of the capture as a whole.
