@@ -204,7 +204,11 @@ class Discovery:
         self._prefix, self._problem = choose_prefix(self.config, self.published, self.namespace, self.resolve)
         self._names = GraphNames(self.config, self._prefix, self.namespace, self.resolve)
         self._routes = TopicMap(self.config, self._names.roots[0].strip("/"))
-        self._held = {self._names.name_of(each.topic) for each in self.held if each.is_used}
+        self._held: set[str] = set()
+        self._kept: dict[str, set[WantedSubscription]] = {}
+        for each in (each for each in self.held if each.is_used):
+            self._held.add(name := self._names.name_of(each.topic))
+            self._kept.setdefault(self._entry(name, each.type), set()).add(each)
         self._there: dict[str, list[str]] = {}
         """Names of published topics by the entries that they fit, the likeliest ones first."""
         names = {self._names.name_of(topic): kinds for topic, kinds in self.published.items()}
@@ -237,13 +241,9 @@ class Discovery:
         """Of an entry that nothing published is for, unless it is for another entry."""
         plain = rule.plain_names[:1]
         name = self._names.expand(plain[0])[0] if plain else rule.topic
-        topic, canonical, kind = (
-            self._names.topic_of(name),
-            self._names.canonical(name, rule),
-            expected_type(rule),
-        )
-        used = (each for each in self.held if each.is_used)
-        wanted = {w for w in used if self._entry(self._names.name_of(w.topic), w.type) == entry}
+        topic, canonical = self._names.topic_of(name), self._names.canonical(name, rule)
+        kind = expected_type(rule)
+        wanted = self._kept.get(entry, set())
         is_expected = self.unlisted and plain and not plain[0].startswith("/") and self.installed(kind)
         if not wanted and is_expected and self._entry(name, kind) == entry:
             wanted = {WantedSubscription(topic, kind, canonical, depth=history_depth(rule, kind))}
