@@ -21,7 +21,7 @@ from edgefirst_ros.report.drives import (
     time_of,
 )
 from edgefirst_ros.report.models import Recording, Report
-from edgefirst_ros.report.sensors import assumed, misplaced
+from edgefirst_ros.report.sensors import assumed, misplaced, unstamped
 from edgefirst_ros.report.shortfalls import (
     FEW_SAMPLES,
     formats_lacking,
@@ -63,7 +63,7 @@ def judge(report: Report) -> Verdict:
     found = [
         *_interruption(report), *_silences(report, silent), *shortfalls(report), *unreadable(report),
         *sequence_findings(report),
-        *content_findings(report), *misplaced(report), *assumed(report),
+        *content_findings(report), *misplaced(report), *assumed(report), *unstamped(report),
         *(each for recording in report.recordings for each in damage_of(recording)), *_unchecked(report),
     ]  # fmt: skip
     ranked = sorted(found, key=lambda e: (e.is_part, e.code is not Code.INTERRUPTED, -e.share))
@@ -89,7 +89,7 @@ def warnings_of(report: Report) -> list[Finding]:
     few = (each for each in lacking if FEW_SAMPLES <= each.share < 1)
     return [
         *_emptiness(report), *sequence_findings(report),
-        *misplaced(report), *refused_parts(report), *content, *few,
+        *misplaced(report), *unstamped(report), *refused_parts(report), *content, *few,
     ]  # fmt: skip
 
 

@@ -124,12 +124,27 @@ def assumed(report: Report) -> Iterator[Finding]:
     known = {name for each in calibrations for name in each.cameras}
     streams = (stream for sequence in report.sequences for stream in (sequence.streams or {}).values())
     blind = {stream.sensor for stream in streams if stream.role == Role.CAMERA} - known
-    if calibrations and len(rig) > 1:  # one alone is where it is
+    if calibrations:
+        lost = lost if len(rig) > 1 else []  # one alone is where it is
         # Pictures are of use without intrinsics.
         sides = ("extrinsics", lost, Severity.WARNING), ("intrinsics", sorted(blind), Severity.NOTE)
         for what, names, severity in (side for side in sides if side[1]):
             text = f"{what} of {len(names)} sensor{'s' * (len(names) > 1)} are assumed: {', '.join(names)}"
             yield Finding(Code.MISPLACED, text, share=MOVES_SHARE, severity=severity)
+
+
+def unstamped(report: Report) -> Iterator[Finding]:
+    """Sensors whose times are guessed, as their stamps say nothing and nobody chose the time of receipt."""
+    guessed: dict[str, None] = {}
+    for sequence in report.sequences:
+        for topic, stream in (sequence.streams or {}).items():
+            clock = sequence.clocks.get(topic)
+            if KINDS.get(stream.role) in _SEEING and clock is not None and clock.source == "receive":
+                guessed |= {} if "as configured" in clock.finding else {topic: None}
+    if guessed:
+        names = ", ".join(topic.strip("/") for topic in guessed)
+        text = f"no usable stamps: {names}: times are those of receipt less their latency_ms"
+        yield Finding(Code.UNSTAMPED, text, tuple(guessed), share=MOVES_SHARE)
 
 
 def _is_meant(report: Report, sensor: str) -> bool:
