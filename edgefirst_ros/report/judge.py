@@ -94,7 +94,7 @@ def warnings_of(report: Report) -> list[Finding]:
 
 
 def _emptiness(report: Report) -> Iterator[Finding]:
-    if report.samples == 0:
+    if report.samples == 0 and not report.interrupted:
         why = "" if _chosen(report)[0] > 0 else ": no camera frame arrived, or none was selected"
         yield Finding(Code.NO_SAMPLES, f"the dataset is empty{why}", share=1.0, severity=Severity.ERROR)
 
@@ -131,7 +131,7 @@ def _head(report: Report) -> str:
     if samples is None:
         return "how many samples there are is not known"
     if not samples:
-        return "no samples" + ("" if report.topics else ": nothing was received")
+        return "no samples" + ("" if report.topics or report.interrupted else ": nothing was received")
     few = _few(report)
     if report.purpose == "recording" and few:
         return f"{samples:,} of {few:,} camera frames would become samples"
