@@ -19,7 +19,7 @@ def main() -> None:
     try:
         lastresort.watch_threads()
         with importing():
-            from edgefirst_ros.cli.app import main as command  # noqa: PLC0415 - takes a moment
+            from edgefirst_ros.cli.app import app as command  # noqa: PLC0415 - takes a moment
         try:
             command()
         except SystemExit as end:

@@ -21,7 +21,6 @@ from typer.main import get_command
 
 from edgefirst_ros.cli import importing
 from edgefirst_ros.cli.help import Command, rows_of, typed, write_rows, write_text
-from edgefirst_ros.cli.lastresort import open_streams
 from edgefirst_ros.cli.shared import EXIT_USAGE, Out
 
 _ERROR: Any = next(each for each in typer.BadParameter.__mro__ if each.__name__ == "UsageError")
@@ -163,13 +162,3 @@ def options(
     ] = False,
 ) -> None:
     """Turn recordings and live streams into training data: edgefirst-ros convert drive.mcap."""
-
-
-def main() -> None:
-    """Run the command."""
-    open_streams()
-    app()
-
-
-if __name__ == "__main__":
-    main()

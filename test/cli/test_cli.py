@@ -21,7 +21,7 @@ from edgefirst_ros.cli.app import app
 from edgefirst_ros.formats.datasets import check
 from edgefirst_ros.simulation import DriveOptions
 
-COMMAND = [sys.executable, "-m", "edgefirst_ros.cli.app"]
+COMMAND = [sys.executable, "-m", "edgefirst_ros"]
 
 
 def run(

@@ -122,7 +122,7 @@ def test_a_disk_that_fills_ends_with_exit_1_and_the_reason(
 @pytest.mark.long
 def test_a_device_that_comes_late_is_not_taken_for_another(tmp_path: Path) -> None:
     """Its names are judged once it had time to send: from the connection on, not from the capture's start."""
-    soon = "from edgefirst_ros.cli import app, capture; capture.SUGGEST_AFTER_S = 2.0; app.main()"
+    soon = "from edgefirst_ros.cli import app, capture; capture.SUGGEST_AFTER_S = 2.0; app.app()"
     endpoint = free_endpoint()
     words = "capture", "-o", tmp_path / "out", "--zenoh", endpoint
     with started(tmp_path / "capture", *words, command=[sys.executable, "-c", soon]) as capture:
