@@ -130,10 +130,12 @@ def test_what_is_no_dataset_has_no_sheet(drive: Path, tmp_path: Path) -> None:
         assert f"{given}: {why}" in said
 
 
-def test_standard_output_that_is_full_is_said(drive: Path) -> None:
+@pytest.mark.parametrize("words", [["info", "DRIVE"], ["--version"]])
+def test_standard_output_that_is_full_is_said(drive: Path, words: list[str]) -> None:
+    arguments = [str(drive) if word == "DRIVE" else word for word in words]
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "edgefirst_ros", "info", str(drive)],
+            [sys.executable, "-m", "edgefirst_ros", *arguments],
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
