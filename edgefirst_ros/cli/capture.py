@@ -147,7 +147,8 @@ class _Capture:
         of, output = self.of, self.output
         inner = [output / name for name in (RECORDINGS, *config.formats)]
         new = [folder for folder in (*inner, output, *output.parents) if not folder.exists()]
-        host = of.namespace if of.namespace.strip("/") not in {"", "rt"} else host_of(of.connect or ())
+        own = of.namespace if of.namespace.strip("/") not in {"", "rt"} else ""
+        host = own or host_of(of.connect or ()) or "edgefirst"
         page_bytes = PAGE_BYTES * (not of.no_report)
         self.taking = LiveCapture(config, output, host, beside_bytes=page_bytes, before=self.taking)
         with linked(of.connect or [], of.listen or [], of.zenoh_config) as link:

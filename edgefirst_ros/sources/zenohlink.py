@@ -200,9 +200,9 @@ def alone(connect: Sequence[str] | None, listen: Sequence[str] | None) -> str:
 
 
 def host_of(endpoints: Sequence[str]) -> str:
-    """The host name in the first endpoint's address; "edgefirst" without one."""
+    """The host name in the first endpoint's address; empty without one."""
     found = _HOST.fullmatch(endpoints[0]) if endpoints else None
-    return found["host"].removesuffix(".local") if found else "edgefirst"
+    return found["host"].removesuffix(".local") if found else ""
 
 
 def _endpoints(config: zenoh.Config, side: str) -> list[str]:
