@@ -58,11 +58,11 @@ class CaptureView:
     def is_given(self, entry: str, option: str = "") -> bool:
         """Whether somebody gave an option, or any one, of an entry of the configuration's topics.
 
-        Nobody gave those of a whole entry as it is by default: ``ros2 param dump`` writes every one.
+        Nobody gave most of an entry as it is by default: ``ros2 param dump`` writes all that is set.
         """
         given = [name for name in self.given if name.startswith(f"topics.{entry}.")]
         is_default = self.config.topics[entry] == MAIVIN_TOPICS.get(entry)
-        is_dumped = is_default and len(given) >= len(TopicRule.model_fields)
+        is_dumped = is_default and 2 * len(given) > len(TopicRule.model_fields)
         return not is_dumped and any(name.startswith(f"topics.{entry}.{option}") for name in given)
 
 
