@@ -28,6 +28,8 @@ _ENCODERS: tuple[tuple[str, Codec], ...] = (("264", "h264"), ("265", "h265"), ("
 _LONGEST_SIDE_PX = 65_535
 _MOST = 1e9
 _LEAST_FOCAL_PX = 1e-3
+LOOKS_UP = 0.8
+"""Cosine to the zenith of an axis that looks up, within 37°: pictures look ahead, so the frame is another."""
 
 
 FISHEYE_MODELS = frozenset({"equidistant", "fisheye", "kannala_brandt"})

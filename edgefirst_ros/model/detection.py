@@ -203,8 +203,8 @@ _OPTICAL = "_optical"
 
 
 def is_optical(frame_id: str) -> bool:
-    """Whether a frame's name says that x is to the right, y down and z forward."""
-    return bare(frame_id).endswith(_OPTICAL)
+    """Whether a frame's name says that x is to the right, y down and z forward: REP 103's, or a driver's."""
+    return bare(frame_id).removesuffix("_frame").removesuffix("_link").endswith(_OPTICAL)
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,6 +97,8 @@ class Emission:
             stats.frame_id, stats.role = envelope.measurement.frame_id, role.value
             stats.sensor, stats.device = envelope.route.sensor, envelope.route.rule.device
             self.content[name] = StreamContent()
+        elif envelope.measurement.frame_id not in {stats.frame_id, ""}:
+            stats.other_frame_id = stats.other_frame_id or envelope.measurement.frame_id
         stats.add(time_ns, envelope.receive_ns, counts_gaps=role not in CONTEXT_ROLES)
         if role in WATCHED:
             envelope.content_measures = self.content[name].message(time_ns, envelope.measurement.datum)

@@ -55,6 +55,7 @@ def _stream(stats: StreamStats) -> dict[str, Any]:
         "last_ns": stats.last_ns,
         "usual_interval_ms": None if usual_ns is None else round(usual_ns / 1e6, 3),
         "frame_id": stats.frame_id,
+        **({"other_frame_id": stats.other_frame_id} if stats.other_frame_id else {}),
         "pauses": {
             "count": pauses.count,
             "total_s": round(pauses.total_ns / 1e9, 3),

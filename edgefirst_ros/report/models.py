@@ -100,6 +100,7 @@ class Stream(_Part):
     last_ns: Nanoseconds
     usual_interval_ms: Real | None = None
     frame_id: Name = ""
+    other_frame_id: Name = ""
     pauses: Pauses = Pauses()
     latency_ms: Latency | None = None
     spells: Annotated[dict[Name, Spells], Field(max_length=64)] = {}

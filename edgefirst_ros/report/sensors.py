@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from edgefirst_ros.model.camera import split_tile
+from edgefirst_ros.model.camera import LOOKS_UP, split_tile
 from edgefirst_ros.model.reasons import Code, Finding, Severity
 from edgefirst_ros.model.sensors import Role
 from edgefirst_ros.model.transform import Floats, Transform, bare, frame_in_base, quaternion_of
@@ -27,8 +27,6 @@ KINDS: Mapping[str, str] = {
 _SEEING = frozenset({"camera", "lidar", "radar"})
 FARTHEST_M = 50.0
 """No vehicle is longer; a transform in millimetres is."""
-LOOKS_UP = 0.8
-"""Cosine to the zenith of an axis that looks up, within 37°."""
 _OPTICAL = np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]])
 MOST_SENSORS, MOST_SEQUENCES = 48, 64
 
@@ -90,6 +88,13 @@ def misplaced(report: Report) -> Iterator[Finding]:
     turning = {topic for sequence in report.sequences for mount in sequence.mounts for topic in mount.topics}
     streams = [item for sequence in report.sequences for item in (sequence.streams or {}).items()]
     moving = {bare(stream.frame_id) for topic, stream in streams if topic in turning}
+    shared = {n: (e.frame_id, e.other_frame_id) for n, e in streams if e.other_frame_id and e.role in KINDS}
+    for topic, (frame, other) in shared.items():
+        text = (
+            f"{topic} comes in the frames {frame} and {other}: two publishers share it, and one of them is "
+            "misplaced; give each a topic of its own"
+        )
+        yield Finding(Code.MISPLACED, text, (topic,), share=MOVES_SHARE)
     for each in mounted(report):
         if each.pose is None or each.frame in moving or _is_meant(report, each.name):
             continue

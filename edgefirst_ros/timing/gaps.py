@@ -344,6 +344,8 @@ class StreamStats:
     """Messages by latency in whole milliseconds."""
     frame_id: str = ""
     """Coordinate frame of the first message."""
+    other_frame_id: str = ""
+    """Of a later one, if it differs: two publishers share the topic."""
     role: str = ""
     """What the topic is to the dataset."""
     sensor: str = ""

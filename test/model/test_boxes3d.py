@@ -31,7 +31,8 @@ def test_an_optical_frame_counts_if_transforms_have_it(frame: str, expected: Box
 
 
 def test_names_say_what_is_optical() -> None:
-    assert [is_optical(name) for name in ("/camera_optical", "camera", "optical", "")] == [True, *[False] * 3]
+    assert all(map(is_optical, ("/camera_optical", "color_optical_frame", "camera_optical_link")))
+    assert not any(map(is_optical, ("camera", "optical", "camera_frame", "")))
 
 
 def test_forward_left_and_up_otherwise() -> None:

@@ -92,3 +92,13 @@ def test_what_no_sensor_measures_is_counted_with_a_reason(tmp_path: Path) -> Non
     assert "an angular velocity in rad/s of more than 100, which nothing measures" in " ".join(said.split())
     assert (code, check(output)[0]) == (1, 0)
     assert not any("no vehicle" in each for each in warnings)
+
+
+def test_two_publishers_of_one_topic_are_said(tmp_path: Path) -> None:
+    content = messages(seconds=3.0)
+    for n, each in [(n, each) for n, each in enumerate(content) if each.topic.endswith("lidar/points")][::2]:
+        content[n] = each._replace(data=each.data.replace(b"lidar\0", b"other\0", 1))
+    _, said, output, warnings = converted(tmp_path, content)
+    assert "lidar/points comes in the frames other and lidar: two publishers" in " ".join(said.split())
+    assert any("lidar/points comes in the frames" in each for each in warnings)
+    assert check(output)[0] == 0

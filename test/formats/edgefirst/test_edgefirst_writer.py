@@ -187,13 +187,13 @@ def test_what_sensors_showed_takes_no_more_memory_than_such_a_table(tmp_path: Pa
         edgefirst_ros.open(tmp_path / "ds", keys=["quality"])[0]
 
 
-@pytest.mark.parametrize("frame_id", ["camera_optical", "camera"])
+@pytest.mark.parametrize("frame_id", ["camera_optical", "camera_color_optical_frame", "usb_cam", "camera"])
 def test_the_pose_is_the_cameras(tmp_path: Path, frame_id: str) -> None:
     """Of one that looks to the left and 10 degrees down, on a rig that looks east."""
     given = full_sample(1)
     looks = matrix_of(quaternion_of_angles(np.radians([0.0, 10.0, 90.0])))
     optical = np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]])  # its axes in those of a body
-    turn = looks @ optical if frame_id == "camera_optical" else looks
+    turn = looks @ optical if frame_id != "camera" else looks
     mount = Transform("base_link", frame_id, (1.0, 0.0, 1.5), tuple(quaternion_of(turn).tolist()))
     camera = given.companions[Role.RADAR_TARGETS]._replace(frame_id=frame_id, datum=None)
     for transforms, pose in (({}, [0.0, 0.0, 0.0]), ({frame_id: mount}, [0.0, 10.0, 90.0])):

@@ -35,7 +35,7 @@ from edgefirst_ros.formats.edgefirst.prepare.exif import CaptureInfo, build_exif
 from edgefirst_ros.formats.edgefirst.store.archive import FileRecord, file_path, sample_name
 from edgefirst_ros.formats.edgefirst.store.journal import COMPANIONS, FILES, MEASURES, SampleRecord
 from edgefirst_ros.formats.format import EMPTY, NO_FILE, Call, NoPlace, call_here
-from edgefirst_ros.model.camera import RawImage, depth_mm
+from edgefirst_ros.model.camera import LOOKS_UP, RawImage, depth_mm
 from edgefirst_ros.model.detection import is_optical
 from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.model.pictures import encode_gray
@@ -275,7 +275,9 @@ def _camera_pose(sample: Sample) -> tuple[float, float, float] | None:
     mount = frame_in_base(sample.calibration.transforms, frame_id, sample.sequence.rig_frame)
     if ego.rpy_deg is None or ego.rotation_xyzw is None or mount is None or not bare(frame_id):
         return ego.rpy_deg
-    turn = mount[:3, :3] @ _AHEAD_IN_OPTICAL if is_optical(frame_id) else mount[:3, :3]
+    # Pictures are in optical frames (REP 103), however these are called: one that would look up is none.
+    is_body = mount[2, 2] > LOOKS_UP and not is_optical(frame_id)
+    turn = mount[:3, :3] if is_body else mount[:3, :3] @ _AHEAD_IN_OPTICAL
     if np.abs(turn - np.eye(3)).max() < LEAST_EXTENT:  # the same, to the last digit
         return ego.rpy_deg
     roll, pitch, yaw = np.degrees(angles_of(matrix_of(np.array(ego.rotation_xyzw)) @ turn)).tolist()
