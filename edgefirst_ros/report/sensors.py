@@ -124,7 +124,8 @@ def assumed(report: Report) -> Iterator[Finding]:
     known = {name for each in calibrations for name in each.cameras}
     streams = (stream for sequence in report.sequences for stream in (sequence.streams or {}).values())
     blind = {stream.sensor for stream in streams if stream.role == Role.CAMERA} - known
-    if calibrations and len(rig) > 1:  # one alone is where it is
+    if calibrations:
+        lost = lost if len(rig) > 1 else []  # one alone is where it is
         # Pictures are of use without intrinsics.
         sides = ("extrinsics", lost, Severity.WARNING), ("intrinsics", sorted(blind), Severity.NOTE)
         for what, names, severity in (side for side in sides if side[1]):

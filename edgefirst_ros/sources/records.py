@@ -411,6 +411,8 @@ class RecordReader:
         if read < len(plain):
             self._note(section.offset, len(plain) - read, "a chunk ends in the middle of a record")
         sound = self._is_sound(section.offset, plain, crc)
+        if not sound:
+            self._note(section.offset, stored, CHECKSUM)
         return Loaded(plain, messages, "" if sound else CHECKSUM, checksummed=sound and crc != 0)
 
     def _is_sound(self, offset: int, plain: bytes, crc: int) -> bool:

@@ -11,7 +11,7 @@ import pytest
 from reports import report, stream
 
 from edgefirst_ros.model.pointcloud import TOO_FAR
-from edgefirst_ros.model.reasons import Code, Finding
+from edgefirst_ros.model.reasons import Code, Finding, Severity
 from edgefirst_ros.model.transform import matrix_of, product, quaternion_of_angles
 from edgefirst_ros.report.judge import judge, warnings_of
 from edgefirst_ros.report.models import parsed
@@ -114,7 +114,9 @@ def test_sensors_that_nobody_places_are_said_and_no_such_drive_is_good() -> None
     assert judge(parsed(rigged("camera", "lidar_points"))).grade == "good"
     (only,) = (each for each in assumed(parsed(rigged("camera"))) if each.severity)
     assert only.text == "extrinsics of 1 sensor are assumed: lidar_points"
-    assert not [*assumed(parsed(rigged(streams=["camera"])))]  # alone it is where it is
+    # Alone it is where it is, but nobody says how it sees.
+    (only,) = assumed(parsed(rigged(streams=["camera"])))
+    assert (only.text, only.severity) == ("intrinsics of 1 sensor are assumed: camera", Severity.NOTE)
 
 
 @pytest.mark.parametrize(
