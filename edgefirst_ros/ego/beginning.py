@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import gtsam
 import numpy as np
 
 from edgefirst_ros.ego.geometry import Floats
-from edgefirst_ros.ego.graph import Node, Optimum, Rolling, rough
+from edgefirst_ros.ego.graph import Node, Optimum, rough
 
 WAY_M, WAY_SIGMAS = 6.0, 8.0
 """A heading is asked for once the rig is this far from where it began, and this many deviations of a fix."""
@@ -24,16 +25,10 @@ HEADINGS = 3
 ROUNDS = 10
 SURE_RAD = math.radians(25)
 """A heading less certain than this is none yet; after a short way it must be surer: more will tell."""
-TURNED_RAD, TILTED_RAD = math.radians(10), math.radians(3)
-"""Directions of travel nearer to an axis of the rig, or to its plane, are in it: fixes are no better."""
 COURSE_S, COURSE_M = 1.5, 1.0
 """Fixes show a course by the way from this long before to this long after, beyond their noise."""
 BACKWARDS_M_S = 2.5
 """No vehicle goes backwards so fast for so long: what looks so is mounted the other way round."""
-STEERED_M_S, STEERED_NODES, STEERED_RAD = 3.0, 25, math.radians(0.25)
-"""A mounting shows at this speed, in five seconds of nodes, from this angle on."""
-STEERED_FURTHER = 1.5
-"""Rolling along the wrong direction, the rule hides half of the angle and more."""
 WRONG = 15.0
 """More than this for each node no true heading costs, even with fixes that are refused later; a third of it
 if the vehicle may move anywhere."""
@@ -53,9 +48,10 @@ def upright(nodes: Sequence[Node]) -> None:
     nodes[0].pose = gtsam.Pose3()
     carry(nodes, 0)
     felt = np.zeros(3)
-    for node in nodes[1:]:
+    for before, node in pairwise(nodes):
         if node.segment is not None and node.segment.feels:
-            felt += node.pose.rotation().matrix() @ node.segment.force_m_s2 * node.segment.dt_s
+            # Its axes are those of the node before.
+            felt += before.pose.rotation().matrix() @ node.segment.measured.deltaVij()
     nodes[0].pose = gtsam.Pose3(level(felt), np.zeros(3))
     carry(nodes, 0)
 
@@ -147,15 +143,15 @@ def long_way(nodes: Sequence[Node]) -> int | None:
     return None
 
 
-def begin(nodes: Sequence[Node], *, rolls: bool) -> Rolling | None:
+def begin(nodes: Sequence[Node], *, rolls: bool) -> bool | None:
     """Find the heading, and give every node its rotation.
 
     Args:
         nodes: all so far, with fixes.
-        rolls: the vehicle moves only along one direction.
+        rolls: the vehicle may move only along its x axis.
 
     Returns:
-        How the vehicle rolls; None if the way does not show the heading yet.
+        Whether the vehicle rolls; None if the way does not show the heading yet.
     """
     far = long_way(nodes)
     if far is None:
@@ -163,32 +159,19 @@ def begin(nodes: Sequence[Node], *, rolls: bool) -> Rolling | None:
     start_ns, end_ns = (nodes[far].time_ns + AROUND_NS * times for times in (-1, 1 if rolls else 4))
     first = next(index for index, node in enumerate(nodes) if node.time_ns >= start_ns)
     several = [replace(node) for node in nodes[first:] if node.time_ns <= end_ns]
-    quiet = [node.segment for node in several if node.segment is not None and node.segment.quiet]
-    bias = np.zeros(3)
-    if sum(segment.dt_s for segment in quiet) > 1.0:
-        bias = np.mean([segment.rate_rad_s for segment in quiet], axis=0)
-    several[0].bias = gtsam.imuBias.ConstantBias(np.zeros(3), bias)
     upright(several)
     placed(several)
     headed(several)
-    rolling = Rolling(np.eye(3) if rolls else None)
     turning = any(node.segment is not None and node.segment.turns for node in several)
-    best = _best([_hypothesis(several, turn, rolling) for turn in range(HEADINGS if turning else 1)])
+    best = _best([_hypothesis(several, turn, rolls=rolls) for turn in range(HEADINGS if turning else 1)])
     if not rolls_so(best):
-        free = _best([_hypothesis(several, turn, Rolling(None)) for turn in range(HEADINGS)])
-        for snapped in (True, False):
-            rolling = Rolling(_travel(free.nodes, snapped=snapped))
-            best = _optimum([replace(node) for node in free.nodes], rolling)
-            if rolls_so(best):
-                break
-        else:  # unless fixes contradict each other
+        free = _best([_hypothesis(several, turn, rolls=False) for turn in range(HEADINGS)])
+        if best.cost - free.cost > _bearable(best):  # unless fixes contradict each other
             return None if 3 * free.cost > WRONG * len(several) else begin(nodes, rolls=False)
     way = best.nodes[far - first].pose.translation() - best.nodes[0].pose.translation()
     sure_rad = SURE_RAD * min(1.0, float(np.linalg.norm(way)) / WAY_M) ** 2
     if not best.cost <= WRONG * len(several) or best.heading_sigma_rad(best.nodes[-1]) > sure_rad:
         return None
-    if rolling.travel is not None and best.forward_m_s(rolling.travel[:, 0]) < -BACKWARDS_M_S:
-        rolling = Rolling(rolling.travel @ np.diag((-1.0, -1.0, 1.0)))
     for node, found in zip(nodes[first:], best.nodes, strict=False):
         node.pose, node.velocity_m_s, node.bias = found.pose, found.velocity_m_s, found.bias
         node.slow = found.slow
@@ -198,45 +181,29 @@ def begin(nodes: Sequence[Node], *, rolls: bool) -> Rolling | None:
     headed(nodes)
     placed(nodes[:first])
     placed(nodes[last + 1 :])
-    return rolling
+    return rolls
 
 
 def rolls_so(optimum: Optimum) -> bool:
-    """Whether the measurements bear out how the vehicle is taken to roll, if it is.
+    """Whether the measurements bear out that the vehicle rolls, if it is taken to.
 
-    A boat, a drone or a robot on wheels that turn sideways rolls along no direction, and what is carried.
+    A boat, a drone, what is carried, and an IMU that is mounted askew do not.
     """
     segments = [node.segment for node in optimum.nodes[1:] if node.segment is not None]
     few = sum(node.place is not None for node in optimum.nodes) < 10
-    if few or optimum.rolling.travel is None or not all(segment.feels for segment in segments):
+    if few or not optimum.rolls or not all(segment.feels for segment in segments):
         return True
-    # In sound drives of cars the rule costs up to 10, in those of boats and drones as much each second.
-    return optimum.cost - optimum.free().cost <= 10.0 + 0.03 * len(segments)
+    # Where it costs more to be free, that descent went astray.
+    return -1.0 < optimum.cost - optimum.free().cost <= _bearable(optimum)
 
 
-def steered(nodes: Sequence[Node], rolling: Rolling) -> Rolling | None:
-    """How the vehicle rolls, if its velocity points elsewhere for long; None if it rolls as it is taken to.
+def _bearable(optimum: Optimum) -> float:
+    """What the rule may cost: in sound drives of cars up to 3 a minute, in those of boats more each second.
 
-    The rule that it rolls hides a wrong direction unless fixes are good; but then nothing depends on it.
+    It is more where nothing explains what was measured: a node that is explained costs less than two.
     """
-    if rolling.travel is None:
-        return None
-    angles = []
-    for node in nodes:
-        if node.segment is None or node.segment.quiet or not (node.segment.turns and node.segment.feels):
-            continue
-        moved = rolling.travel.T @ node.pose.rotation().matrix().T @ node.velocity_m_s
-        if abs(moved[0]) > STEERED_M_S:
-            angles.append((math.atan(moved[1] / moved[0]), -math.atan(moved[2] / moved[0])))
-    if len(angles) < STEERED_NODES:
-        return None
-    yaw, pitch = np.mean(angles, axis=0).tolist()
-    # One second's angles are as one.
-    sigma = np.std(angles, axis=0) / math.sqrt(len(angles) / 5)
-    if abs(yaw) < max(STEERED_RAD, 4 * sigma[0]) and abs(pitch) < max(STEERED_RAD, 4 * sigma[1]):
-        return None
-    off = gtsam.Rot3.Rz(STEERED_FURTHER * yaw).compose(gtsam.Rot3.Ry(STEERED_FURTHER * pitch)).matrix()
-    return Rolling(rolling.travel @ off)
+    length_s = (optimum.nodes[-1].time_ns - optimum.nodes[0].time_ns) / 1e9
+    return (5.0 + 0.03 * length_s) * max(1.0, optimum.cost / (2 * len(optimum.nodes)))
 
 
 def _best(optima: Sequence[Optimum]) -> Optimum:
@@ -244,36 +211,13 @@ def _best(optima: Sequence[Optimum]) -> Optimum:
     # Hypotheses whose cost differs by less than this are equal: e³ is no odds.
     most = min(each.cost for each in optima) + 3.0
     equal = [each for each in optima if each.cost <= most]
-    return max(equal, key=lambda each: each.forward_m_s(np.array((1.0, 0.0, 0.0))))
+    return max(equal, key=lambda each: each.forward_m_s)
 
 
-def _optimum(nodes: Sequence[Node], rolling: Rolling) -> Optimum:
-    # How far from its first fix a rig may be so short before it.
-    prior = rough(nodes[0], place_m=200.0)
-    return Optimum(nodes, prior, rolling, rounds=ROUNDS, far=True)
-
-
-def _hypothesis(nodes: Sequence[Node], turn: int, rolling: Rolling) -> Optimum:
+def _hypothesis(nodes: Sequence[Node], turn: int, *, rolls: bool) -> Optimum:
     about = gtsam.Rot3.Rz(2 * math.pi * turn / HEADINGS)
     tried = [replace(node) for node in nodes]
     for node in tried:
         node.pose = gtsam.Pose3(about.compose(node.pose.rotation()), node.pose.translation())
-    return _optimum(tried, rolling)
-
-
-def _travel(nodes: Sequence[Node], *, snapped: bool) -> Floats:
-    """The direction of travel in the rig's axes (3, 3), from a motion that was free to go anywhere."""
-    moved = np.array([node.pose.rotation().matrix().T @ node.velocity_m_s for node in nodes])
-    _, axes = np.linalg.eigh(moved.T @ moved)
-    along = moved @ axes[:, 2]
-    # Backwards counts for the axis, too, but forward is where most of the way went.
-    forward = axes[:, 2] * math.copysign(1.0, float(along.sum()))
-    yaw = math.atan2(forward[1], forward[0])
-    right = round(yaw / (math.pi / 2)) * (math.pi / 2)
-    if snapped and abs(yaw - right) < TURNED_RAD:
-        yaw = right
-    pitch = math.atan2(-forward[2], math.hypot(forward[0], forward[1]))
-    if snapped and abs(pitch) < TILTED_RAD:
-        pitch = 0.0
-    travel: Floats = (gtsam.Rot3.Rz(yaw).compose(gtsam.Rot3.Ry(pitch))).matrix()
-    return travel
+    # How far from its first fix a rig may be so short before it.
+    return Optimum(tried, rough(tried[0], place_m=200.0), rolls=rolls, rounds=ROUNDS, far=True)

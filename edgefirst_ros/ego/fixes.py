@@ -13,8 +13,8 @@ import gtsam
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.ego.geometry import Floats, Quaternion, Vector, after, ecef_m, quaternion
-from edgefirst_ros.ego.graph import Node, Rolling
+from edgefirst_ros.ego.geometry import Floats, Quaternion, Vector, ecef_m, quaternion, rot3
+from edgefirst_ros.ego.graph import Node
 from edgefirst_ros.model.navigation import NavSatFix
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.sample import GeoPoint
@@ -119,51 +119,39 @@ COURSE_NS = 1_000_000_000
 """Directions are compared so often."""
 LEAST_DEG = 3.0
 SIGMAS = 4.0
-LEAST_SIGMA_RAD = math.radians(0.5)
+COURSE_M_S = 3.0
+"""The velocity shows a direction at this speed, and so fast nothing goes backwards for long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mounting:
     """How an IMU is rotated against its configuration, from comparing its axes with the course.
 
-    ``rig_from_imu_xyzw`` would correct it; angles are in degrees.
+    ``rig_from_imu_xyzw`` would correct it; ``text`` is a sentence for the user; angles are in degrees.
     """
 
     rig_from_imu_xyzw: Quaternion
     heading_deg: float
-    tilt_deg: float
     whole_deg: float
-    sigma_deg: float
-
-    @property
-    def text(self) -> str:
-        """A sentence for the user, with the line for the configuration."""
-        x, y, z, w = self.rig_from_imu_xyzw
-        within = f"(±{self.sigma_deg:.1f}°)"
-        head = f"the IMU's heading is {self.heading_deg:+.1f}° {within} from the course over ground"
-        if self.tilt_deg > max(LEAST_DEG, abs(self.heading_deg)):
-            head = f"the IMU's axes are rotated by {self.whole_deg:.0f}° {within} from the rig's"
-        return (
-            f"{head}: it is mounted rotated, or its north is wrong; the rotations written are "
-            f"as wrong. To correct them: topics.imu.mount.xyzw: [{x:.5f}, {y:.5f}, {z:.5f}, {w:.5f}]"
-        )
+    text: str
 
 
 class Courses:
-    """Directions of travel and up in the axes of the rotations that are written.
+    """Directions of travel, ahead and up in the axes of the rotations that are written.
 
     Attributes:
         oriented: an AHRS tells these.
     """
 
     def __init__(self) -> None:
-        self._forward, self._up, self._count = np.zeros(3), np.zeros(3), 0
-        self._last_ns, self.oriented = -(2**63), False
+        self._course, self._ahead, self._up = np.zeros((3, 3))
+        self._courses = self._count = 0
+        self._last_ns, self._sigma_rad, self.oriented = -(2**63), 0.0, False
 
-    def add(self, nodes: Sequence[Node], rolling: Rolling) -> None:
-        """Take nodes that follow those before, whose headings are sure."""
+    def add(self, nodes: Sequence[Node], sigma_rad: float, *, rolls: bool) -> None:
+        """Take nodes that follow those before, whose headings are as sure."""
         self.oriented |= any(node.segment is not None and node.segment.orientation for node in nodes)
-        travel = np.eye(3) if rolling.travel is None else rolling.travel
+        self._sigma_rad = sigma_rad
         for node in nodes:
             segment = node.segment
             if segment is None or segment.quiet or (self.oriented and segment.orientation is None):
@@ -172,31 +160,48 @@ class Courses:
                 continue
             self._last_ns, true = node.time_ns, node.pose.rotation().matrix()
             written = true if segment.orientation is None else segment.orientation.matrix()
-            forward, up = written.T @ true @ travel[:, 0], written[2]
-            up = up - (up @ forward) * forward
-            self._forward, self._up = self._forward + forward, self._up + up / np.linalg.norm(up)
-            self._count += 1
+            ahead, speed_m_s = written.T @ true[:, 0], float(np.linalg.norm(node.velocity_m_s))
+            self._ahead, self._count = self._ahead + ahead, self._count + 1
+            if rolls or speed_m_s > COURSE_M_S:
+                course = written.T @ node.velocity_m_s / speed_m_s if speed_m_s > COURSE_M_S else ahead
+                up = written[2] - (written[2] @ course) * course
+                self._course, self._courses = self._course + course, self._courses + 1
+                self._up = self._up + up / np.linalg.norm(up)
 
     @property
     def scatter_rad(self) -> float:
-        """How much the directions of travel scatter; 0 if there are few."""
-        length = float(np.linalg.norm(self._forward)) / max(self._count, 1)
-        return 0.0 if self._count < 20 else math.sqrt(-2 * math.log(min(1.0, max(length, 1e-3))))
+        """How much the axes that are written scatter about the true ones; 0 if there are few."""
+        return 0.0 if self._count < 20 else _scatter_rad(self._ahead, self._count)
 
     def mounting(self, rig_from_imu_xyzw: Quaternion | None) -> Mounting | None:
-        """The IMU's mounting as the drive so far shows it; None if it may be as configured."""
-        if self._count < 5:
+        """The IMU's mounting as the drive so far shows it; None if it may be as configured.
+
+        What moves sideways has no direction of travel.
+        """
+        scatter_rad = _scatter_rad(self._course, self._courses)
+        if self._courses < 5 or scatter_rad > math.radians(LEAST_DEG):
             return None
-        forward = self._forward / np.linalg.norm(self._forward)
+        forward = self._course / np.linalg.norm(self._course)
         up = self._up - (self._up @ forward) * forward
         up = up / np.linalg.norm(up)
         rig_from_configured = np.stack([forward, np.cross(up, forward), up])
         whole_deg = math.degrees(float(np.linalg.norm(gtsam.Rot3.Logmap(gtsam.Rot3(rig_from_configured)))))
-        sigma_deg = math.degrees(max(self.scatter_rad / math.sqrt(self._count), LEAST_SIGMA_RAD))
-        if whole_deg < max(LEAST_DEG, SIGMAS * sigma_deg):
+        scatter_deg = math.degrees(scatter_rad / math.sqrt(self._courses))
+        heading_deg = math.degrees(self._sigma_rad)
+        if whole_deg < max(LEAST_DEG, SIGMAS * scatter_deg, 2 * heading_deg):
             return None
-        configured: Quaternion = (0.0, 0.0, 0.0, 1.0) if rig_from_imu_xyzw is None else rig_from_imu_xyzw
-        mended = after(quaternion(gtsam.Rot3(rig_from_configured)), configured)
-        heading_deg = math.degrees(math.atan2(rig_from_configured[1, 0], rig_from_configured[0, 0]))
-        tilt_deg = math.degrees(math.acos(max(-1.0, min(1.0, float(rig_from_configured[2, 2])))))
-        return Mounting(mended, heading_deg, tilt_deg, whole_deg, sigma_deg)
+        turned = gtsam.Rot3(rig_from_configured)
+        x, y, z, w = mended = quaternion(turned.compose(rot3(rig_from_imu_xyzw or (0.0, 0.0, 0.0, 1.0))))
+        sigma_deg, heading_deg = math.hypot(scatter_deg, heading_deg), math.degrees(turned.yaw())
+        text = (
+            f"the IMU's heading is {heading_deg:+.1f}° (±{sigma_deg:.1f}°) from the course over ground, "
+            f"its axes {whole_deg:.0f}°: it is mounted rotated, or its north is wrong; the rotations written "
+            f"are as wrong. To correct them: topics.imu.mount.xyzw: [{x:.5f}, {y:.5f}, {z:.5f}, {w:.5f}]"
+        )
+        return Mounting(mended, heading_deg, whole_deg, text)
+
+
+def _scatter_rad(total: Floats, count: int) -> float:
+    """Of so many directions, from their sum."""
+    length = float(np.linalg.norm(total)) / max(count, 1)
+    return math.sqrt(-2 * math.log(min(1.0, max(length, 1e-3))))

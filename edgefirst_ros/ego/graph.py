@@ -28,7 +28,7 @@ LEANING_RAD = math.radians(6)
 ASTRAY_RAD = math.radians(3)
 """Where fixes disprove the motion, what had led it astray turned it, too."""
 HUBER = 3.0
-"""Beyond this many standard deviations a fix, odometry, and the rule of rolling weigh less."""
+"""Beyond this many standard deviations a fix and the rule of rolling weigh less."""
 WANDER_S = 60.0
 """Time constant of a receiver's slow error: satellites and reflections change over a minute."""
 STEADY_NS = 1_000_000_000
@@ -76,7 +76,6 @@ class Node:
         segment: of the IMU since the node before; None for the first.
         begins_again: fixes disproved the motion up to here: position and velocity are taken as unknown.
         place: the believed fix.
-        moved: the way since the node before in its axes (3,), and its standard deviation, by the odometry.
         standing: the vehicle stands.
         pose: the rig in ENU.
         velocity_m_s: ENU (3,).
@@ -90,7 +89,6 @@ class Node:
     segment: Segment | None = None
     begins_again: bool = False
     place: Place | None = None
-    moved: tuple[Floats, float] | None = None
     standing: bool = False
     pose: gtsam.Pose3 = field(default_factory=gtsam.Pose3)
     velocity_m_s: Floats = field(default_factory=lambda: np.zeros(3))
@@ -119,17 +117,6 @@ class Prior:
     def own(self, nodes: Sequence[Node]) -> Sequence[Node]:
         """Of consecutive nodes those whose measurements are not in it."""
         return nodes[1:] if self.absorbed else nodes
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Rolling:
-    """How the vehicle moves: only along ``travel``.
-
-    Attributes:
-        travel: directions forward, left and up in the rig's axes, as columns (3, 3); None: anywhere.
-    """
-
-    travel: Floats | None
 
 
 _KINDS = {kind: ord(kind) << 56 for kind in "xvbe"}
@@ -175,7 +162,7 @@ def rough(
     place = gtsam.noiseModel.Gaussian.Covariance(covariance)
     graph.add(gtsam.PriorFactorPose3(key("x", node), node.pose, place))
     graph.add(gtsam.PriorFactorVector(key("v", node), node.velocity_m_s, _model(*[speed_m_s] * 3)))
-    graph.add(gtsam.PriorFactorConstantBias(key("b", node), node.bias, biases))
+    graph.add(gtsam.PriorFactorConstantBias(key("b", node), node.bias if known_bias else _SAME, biases))
     return Prior(graph)
 
 
@@ -193,7 +180,7 @@ def _lasting(nodes: Sequence[Node], prior: Prior) -> gtsam.NonlinearFactorGraph:
 
 
 def _led(
-    lasting: gtsam.NonlinearFactorGraph, nodes: Sequence[Node], prior: Prior, rolling: Rolling
+    lasting: gtsam.NonlinearFactorGraph, nodes: Sequence[Node], prior: Prior, *, rolls: bool
 ) -> gtsam.NonlinearFactorGraph:
     """With fixes, which need the rotations so far, and with rolling, which needs the speeds."""
     graph = gtsam.NonlinearFactorGraph(lasting)
@@ -205,7 +192,7 @@ def _led(
             seen = gtsam.Pose3(turned_here, node.place.position_m - arm_m)
             white = _robust(_model(LOOSE, LOOSE, LOOSE, *node.place.white_m.tolist()))
             graph.add(gtsam.BetweenFactorPose3(key("e", node), key("x", node), seen, white))
-    for before, node in pairwise(nodes if rolling.travel is not None else ()):
+    for before, node in pairwise(nodes if rolls else ()):
         segment = node.segment
         # What moves but feels nothing is carried.
         if segment is None or segment.quiet or node.begins_again:
@@ -216,7 +203,9 @@ def _led(
         across = dt * (SLIP_M_S + SLIP * speed + SLIP_ARM_M * rate + 0.05 * speed * dt)
         upward = dt * (RISE_M_S + RISE * speed)
         # The logarithm of a motion with constant turn and speed points straight ahead: no approximation.
-        noise = _rolls(rolling, round(20 * math.log(across)), round(20 * math.log(upward)))
+        # In 5 % steps of a metre, as few models do.
+        aside, up = (math.exp(round(20 * math.log(each)) / 20) for each in (across, upward))
+        noise = _robust(_model(LOOSE, LOOSE, LOOSE, LOOSE, aside, up))
         graph.add(gtsam.BetweenFactorPose3(key("x", before), key("x", node), _NOWHERE, noise))
     return graph
 
@@ -246,21 +235,6 @@ def _move(graph: gtsam.NonlinearFactorGraph, before: Node, node: Node, bound: _M
     graph.add(_ImuFactor(*ends, key("b", before), segment.measured))
     if not segment.feels:
         graph.add(gtsam.AttitudeFactorPose3(poses[1], _UP, _model(*[UPRIGHT_RAD] * 2), _UP))
-    if node.moved is not None:
-        way, sigma_m = node.moved
-        noise = _robust(_model(*[LOOSE] * 3, *[sigma_m] * 3))
-        graph.add(gtsam.BetweenFactorPose3(*poses, gtsam.Pose3(segment.measured.deltaRij(), way), noise))
-
-
-@lru_cache(1000)
-def _rolls(rolling: Rolling, across: int, upward: int) -> _Model:
-    """Free along the direction of travel; the others in 5 % steps of a metre, as few models do."""
-    axes = np.zeros((6, 6))
-    axes[:3, :3] = np.eye(3) / LOOSE
-    if rolling.travel is not None:
-        sigmas = np.array((LOOSE, math.exp(across / 20), math.exp(upward / 20)))
-        axes[3:, 3:] = rolling.travel.T / sigmas[:, None]
-    return _robust(gtsam.noiseModel.Gaussian.SqrtInformation(axes, smart=False))
 
 
 def _wander(
@@ -339,13 +313,13 @@ class Optimum:
     Args:
         nodes: with initial values; of them only attitude and bias matter, the rest is linear.
         prior: of the first.
-        rolling: how the vehicle moves.
+        rolls: the vehicle moves only along its x axis.
         rounds: most iterations.
         far: attitudes may be far off: each round makes what depends on them anew with those so far.
 
     Attributes:
         nodes: those.
-        rolling: as given.
+        rolls: as given.
         cost: half of the sum of squared whitened residuals, with the loss of outliers; not finite if there is
             no optimum.
 
@@ -354,18 +328,17 @@ class Optimum:
     """
 
     def __init__(
-        self, nodes: Sequence[Node], prior: Prior, rolling: Rolling, *, rounds: int, far: bool = False
+        self, nodes: Sequence[Node], prior: Prior, *, rolls: bool, rounds: int, far: bool = False
     ) -> None:
-        self.nodes, self._prior, self.rolling = nodes, prior, rolling
+        self.nodes, self._prior, self.rolls = nodes, prior, rolls
         lasting = _lasting(nodes, prior)
         _wander(lasting, nodes, prior, ends=True)
-        self._graph = _led(lasting, nodes, prior, rolling)
+        self._graph = _led(lasting, nodes, prior, rolls=rolls)
         self._values, self._order = gtsam.Values(), gtsam.Ordering()
         for kind, node in _variables(nodes, prior):
             self._values.insert(key(kind, node), getattr(node, _FIELDS[kind]))
             self._order.push_back(key(kind, node))
         self._tree: gtsam.GaussianBayesTree | None = None
-        self._net: gtsam.GaussianBayesNet | None = None
         self.cost = self._error()
         for _ in range(rounds):
             self._tree = self._eliminated(self._graph.linearize(self._values))
@@ -374,17 +347,18 @@ class Optimum:
                 # GTSAM's derivatives of a factor between poses hold where its rotation is what was measured,
                 # and that of a fix has none of its own.
                 self._write()
-                self._graph = _led(lasting, nodes, prior, rolling)
+                self._graph = _led(lasting, nodes, prior, rolls=rolls)
             before, self.cost = self.cost, self._error()
-            enough = (1e-4 if far else 1e-3) * self.cost
-            if self.cost == math.inf or abs(before - self.cost) < max(enough, 0.05):
+            # Where nothing but accelerations shows a heading, it changes by much at hardly any cost.
+            enough = 0.005 if far and not rolls else max(1e-3 * self.cost, 0.05)
+            if self.cost == math.inf or abs(before - self.cost) < enough:
                 break
         self._write()
 
     def free(self) -> Optimum:
         """The optimum of a copy of the nodes, which may move anywhere."""
         nodes = [replace(node) for node in self.nodes]
-        return Optimum(nodes, self._prior, Rolling(None), rounds=6, far=True)
+        return Optimum(nodes, self._prior, rolls=False, rounds=4, far=True)
 
     def _error(self) -> float:
         found = float(self._graph.error(self._values))
@@ -419,7 +393,8 @@ class Optimum:
                 told.append(index)
         found = np.empty((len(told), 6))
         for row, index in zip(found, told, strict=True):
-            covariance, turned = self._covariance(nodes[index]), nodes[index].pose.rotation().matrix()
+            covariance = self._covariance(key("x", nodes[index]))
+            turned = nodes[index].pose.rotation().matrix()
             row[:3] = np.einsum("ij,jk,ik->i", turned, covariance[3:, 3:], turned)
             row[3:] = np.diagonal(covariance)[:3]
         found = np.sqrt(np.maximum(found, 0.0))
@@ -431,42 +406,28 @@ class Optimum:
         velocity = node.velocity_m_s if since is None else node.velocity_m_s - since.velocity_m_s
         if float(np.linalg.norm(velocity)) < 0.1:
             return False
-        noise = self._slow_covariance(key("v", node), None if since is None else key("v", since))
+        noise = self._covariance(*(key("v", each) for each in (node, since) if each is not None))
+        if since is not None:
+            change = np.hstack([np.eye(3), -np.eye(3)])
+            noise = change @ noise @ change.T
         ratios = np.linalg.solve(noise + np.eye(3) * STILL_M_S**2, velocity)
         return float(velocity @ ratios) > MOVING_SIGMAS**2
 
-    def _covariance(self, node: Node) -> Floats:
-        """Of a node's pose (6, 6): rotation about, and position along the rig's axes."""
+    def _covariance(self, *keys: int) -> Floats:
+        """Of variables, one after another; of a pose: rotation about, and position along the rig's axes.
+
+        By QR, as the squares of numbers that differ so much may be singular.
+        """
         if self._tree is None:
             self._tree = self._eliminated(self._graph.linearize(self._values))
-        try:
-            covariance: Floats = self._tree.marginalCovariance(key("x", node))
-        except RuntimeError:
-            return self._slow_covariance(key("x", node))
-        return covariance
-
-    def _slow_covariance(self, of: int, less: int | None = None) -> Floats:
-        """Of a variable or a difference of two; GTSAM's way, which squares, may find their matrix singular.
-
-        With JᵀJ = RᵀR, the covariance of some variables is that of the columns of R⁻ᵀ that are theirs.
-        """
-        if self._net is None:
-            linear = self._graph.linearize(self._values)
-            self._net = linear.eliminateSequential(self._order, gtsam.EliminateQR)
-        zero, columns = gtsam.VectorValues.Zero(self._net.optimize()), []
-        for axis in np.eye(len(zero.at(of))):
-            unit, part = gtsam.VectorValues(zero), gtsam.VectorValues()
-            part.insert(of, axis)
-            if less is not None:
-                part.insert(less, -axis)
-            unit.update(part)
-            columns.append(self._net.backSubstituteTranspose(unit))
-        return np.array([[one.dot(other) for other in columns] for one in columns])
+        upper, _ = self._tree.jointBayesNet(keys, gtsam.EliminateQR).matrix()
+        inverse = np.linalg.inv(upper)
+        return np.asarray(inverse @ inverse.T)
 
     def heading_sigma_rad(self, node: Node) -> float:
         """Of a node's rotation about the vertical."""
         up = node.pose.rotation().matrix()[2]
-        return math.sqrt(max(0.0, float(up @ self._covariance(node)[:3, :3] @ up)))
+        return math.sqrt(max(0.0, float(up @ self._covariance(key("x", node))[:3, :3] @ up)))
 
     def evidence(self, candidates: Sequence[Floats]) -> Iterator[float]:
         """How well slow errors of the fixes, standard deviations in metres (3,), explain them.
@@ -474,7 +435,7 @@ class Optimum:
         Logarithms, by Laplace's approximation.
         """
         lasting = _lasting(self.nodes, self._prior)
-        base = _led(lasting, self.nodes, self._prior, self.rolling).linearize(self._values)
+        base = _led(lasting, self.nodes, self._prior, rolls=self.rolls).linearize(self._values)
         for sigma in candidates:
             slow = gtsam.NonlinearFactorGraph()
             count = _wander(slow, self.nodes, self._prior, ends=True, sigma_m=sigma)
@@ -488,9 +449,10 @@ class Optimum:
             scale = -count * float(np.log(sigma).sum())
             yield scale - tree.logDeterminant() - graph.error(tree.optimize())
 
-    def forward_m_s(self, ahead: Floats) -> float:
-        """The mean speed along a direction in the rig's axes (3,)."""
-        return float(np.mean([n.pose.rotation().matrix() @ ahead @ n.velocity_m_s for n in self.nodes]))
+    @property
+    def forward_m_s(self) -> float:
+        """The mean speed along the rig's x axis."""
+        return float(np.mean([n.pose.rotation().matrix()[:, 0] @ n.velocity_m_s for n in self.nodes]))
 
     def prior_at(self, index: int) -> Prior:
         """What the nodes up to one, and their prior, tell of it."""
@@ -505,6 +467,6 @@ class Optimum:
                 gone.push_back(key(kind, node))
         lasting = _lasting(past, before)
         _wander(lasting, past, before, ends=False)
-        linear = _led(lasting, past, before, self.rolling).linearize(self._values)
+        linear = _led(lasting, past, before, rolls=self.rolls).linearize(self._values)
         _, rest = linear.eliminatePartialSequential(gone, gtsam.EliminateQR)
         return Prior(gtsam.LinearContainerFactor.ConvertLinearGraph(rest, self._values), shown, True)

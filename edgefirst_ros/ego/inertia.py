@@ -17,8 +17,6 @@ from edgefirst_ros.model.navigation import Imu
 
 ROW_NS = 50_000_000
 """Distance of the path's rows between two nodes: a vehicle's body sways at 1 to 3 Hz."""
-AROUND = 3
-"""Samples to both sides that show how the turning changes: more would not follow the road's rocking."""
 SILENT_NS = 250_000_000
 """Samples further apart than this are not interpolated."""
 HELD_NS = 50_000_000
@@ -35,7 +33,7 @@ GYRO, FORCE = 1.5e-4, 0.01
 """Least noise of rates, rad/s/√Hz, and forces, m/s²/√Hz: twice a MEMS sensor's own, for vibration."""
 VIBRATION, CALM_S = 2.0, 0.5
 """Noise is so much larger than the sensor's own, which is the least scatter of its samples over this time."""
-SCALE = 0.05
+SCALE = 0.065
 """A gyroscope is wrong by 3 % of what it measures, for seconds: rad/s/√Hz for each rad/s."""
 BLIND_TURN, BLIND_SWAY = 0.3, 0.02
 """Without a gyroscope: yaw rate, and roll and pitch rates, rad/s/√Hz: a car turns round in ten seconds."""
@@ -57,11 +55,8 @@ class Segment:
     Attributes:
         dt_s: its length.
         measured: preintegrated.
-        rows: within it (n, 7): seconds from its start, then change of velocity and position (m/s, m) since,
-            without gravity.
-        turns_at: change of rotation since its start at those rows.
+        inner: seconds from its start, and the motion since, without gravity.
         rate_rad_s: at its end, bias included (3,).
-        force_m_s2: mean specific force (3,).
         turns: rates were measured all the time.
         feels: forces were.
         quiet: nothing moved during the last half second.
@@ -70,10 +65,8 @@ class Segment:
 
     dt_s: float
     measured: gtsam.PreintegratedImuMeasurements
-    rows: Floats
-    turns_at: Sequence[gtsam.Rot3]
+    inner: Sequence[tuple[float, gtsam.NavState]]
     rate_rad_s: Floats
-    force_m_s2: Floats
     turns: bool
     feels: bool
     quiet: bool
@@ -105,10 +98,7 @@ _LENGTHS = np.arange(7) == 0
 
 def _pull(rate_rad_s: Floats, at_s: Floats, arm_m: Floats) -> Floats:
     """What a sensor at an arm (3,) feels of the turning (n, 3), m/s²: inwards, and aside as it changes."""
-    count = len(at_s)
-    first = np.maximum(np.arange(count) - AROUND, 0)
-    last = np.minimum(first + 2 * AROUND, count - 1)
-    faster = (rate_rad_s[last] - rate_rad_s[first]) / (at_s[last] - at_s[first])[:, None]
+    faster = np.gradient(rate_rad_s, at_s, axis=0)
     pull: Floats = np.cross(faster, arm_m) + np.cross(rate_rad_s, np.cross(rate_rad_s, arm_m))
     return pull
 
@@ -155,7 +145,6 @@ class Preintegrator:
         turned_force = force + 0.5 * dt[:, None] * np.cross(rate, force)
         quiet = self._quiet(owner, left_ns - cuts[owner], np.column_stack([dt, felt[:, 3:], felt[:, :3]]))
         lengths_s = np.diff(cuts) / 1e9
-        means = np.add.reduceat(force * dt[:, None], starts) / lengths_s[:, None]
         told = np.searchsorted(times, cuts[1:], "right") - 1
         until_s = (right_ns - cuts[owner]) / 1e9
         found = []
@@ -168,21 +157,18 @@ class Preintegrator:
             pim = gtsam.PreintegratedImuMeasurements(
                 _parameters(gravity_m_s2, turning, push if feels else BLIND_FORCE)
             )
-            rows, turns_at, due_s = [], [], ROW_NS / 1e9
+            inner, due_s = [], ROW_NS / 1e9
             for index, at_s in enumerate(until_s[start:end].tolist(), start):
                 pim.integrateMeasurement(turned_force[index], rate[index], dt[index])
                 if at_s >= due_s and index + 1 < end and turns and feels:
                     due_s = at_s + ROW_NS / 1e9
-                    rows.append((at_s, *pim.deltaVij(), *pim.deltaPij()))
-                    turns_at.append(pim.deltaRij())
+                    inner.append((at_s, pim.deltaXij()))
             found.append(
                 Segment(
                     float(lengths_s[number]),
                     pim,
-                    np.array(rows).reshape(-1, 7),
-                    turns_at,
+                    inner,
                     rate[end - 1],
-                    means[number],
                     turns,
                     feels,
                     bool(quiet[number]),
@@ -198,9 +184,6 @@ class Preintegrator:
         felt, apart_ns = _sound(samples), np.diff(times)
         self._learn(felt, apart_ns)
         means = 0.5 * (felt[:-1] + felt[1:])
-        if np.isnan(felt[:, 0]).any() and np.isfinite(samples[:, 0]).all() and len(means):
-            turned = np.isnan(means[:, :3])
-            means[:, :3] = np.where(turned, _rates(samples[:, :4], apart_ns / 1e9), means[:, :3])
         means[apart_ns > SILENT_NS] = np.nan
         held = len(means) and cuts[-1] - times[-1] <= HELD_NS
         means = np.concatenate([_UNKNOWN, means, means[-1:] if held else _UNKNOWN])
@@ -266,13 +249,6 @@ class Preintegrator:
             & (np.linalg.norm(sways[:, 4:], axis=1) < QUIET_RATE_RAD_S)
             & (np.linalg.norm(means[:, 4:], axis=1) < QUIET_RATE_RAD_S)
         )
-
-
-def _rates(orientations: Floats, dt_s: Floats) -> Floats:
-    """Angular rates (n - 1, 3) between orientations (n, 4)."""
-    turned = [rot3(each) for each in orientations.tolist()]
-    between = [gtsam.Rot3.Logmap(before.between(after)) for before, after in pairwise(turned)]
-    return np.array(between) / np.maximum(dt_s, 1e-9)[:, None]
 
 
 @lru_cache(10_000)

@@ -6,19 +6,19 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby, pairwise
+from itertools import groupby
 from operator import attrgetter
 
 import gtsam
 import numpy as np
 
-from edgefirst_ros.ego.beginning import BACKWARDS_M_S, begin, headed, placed, rolls_so, steered, upright
-from edgefirst_ros.ego.fixes import Courses, JudgedFix, Mounting, Vehicle
+from edgefirst_ros.ego.beginning import BACKWARDS_M_S, begin, headed, placed, rolls_so, upright
+from edgefirst_ros.ego.fixes import Courses, Mounting, Vehicle
 from edgefirst_ros.ego.geometry import STANDARD_GRAVITY_M_S2, Floats, Quaternion, gravity_m_s2
-from edgefirst_ros.ego.graph import ANY_RAD, FAST_M_S, STEADY_NS, Node, Optimum, Prior, Rolling, rough
+from edgefirst_ros.ego.graph import ANY_RAD, FAST_M_S, STEADY_NS, Node, Optimum, Prior, rough
 from edgefirst_ros.ego.inertia import SAMPLE_COLUMNS, Preintegrator
 from edgefirst_ros.ego.navigationlog import NavigationLog, Odometer
-from edgefirst_ros.ego.path import Path, Point, rows_of
+from edgefirst_ros.ego.path import Path, rows_of
 from edgefirst_ros.ego.receiver import Receiver
 from edgefirst_ros.ego.units import Units
 from edgefirst_ros.model.navigation import NavSatFix
@@ -33,13 +33,13 @@ OVERLAP_NS = 8_000_000_000
 RECOVER_NS, RECOVER_WHOLE_NS = 2_500_000_000, 10_000_000_000
 """Refused fixes over this time, with none believed after them, disprove the motion; the second for a whole
 drive, where those after them are known, too."""
-NORTHS_DEG, SURE_RAD = 5.0, math.radians(2)
+NORTHS_DEG, SURE_RAD = 5.0, math.radians(6)
 """An AHRS errs by less, where the heading is as sure as the second."""
-LATE_S, SURELY, FEW = (0.0, 0.5, 1.0), 0.95, 400
+LATE_S, SURELY, FEW = (0.0, 0.3, 1.0), 0.95, 400
 """Fixes so late are tried; they are as late as makes so many nodes cost less than the second's share."""
 TEST_NS = 8_000_000_000
 """During a drive it is asked so often whether the vehicle rolls."""
-LEAST_EVIDENCE, MOST_EVIDENCE = 100, 700
+LEAST_EVIDENCE, MOST_EVIDENCE = 100, 400
 """So many fixes show the receiver's slow error; more are not looked at."""
 STANDING_M_S, SPLIT_NODES = 0.5, 10
 """Of a quiet time with this many nodes one half may have been driven, as before a stop."""
@@ -85,6 +85,9 @@ class Motion:
         oriented: whether the IMU has orientations.
         odometer: what odometry there is.
         refusals: why fixes were refused, by the running number of their message.
+        receiver: of fixes.
+        nodes: of the window.
+        path: the estimate.
         units: of the IMU: given for a drive that is over, else it learns as messages arrive.
     """
 
@@ -104,21 +107,21 @@ class Motion:
         self.fixes_ns: list[int] = []
         self._vehicle, self._mount, self._pace = vehicle, rig_from_imu_xyzw, pace
         self._inertia = Preintegrator(rig_from_imu_xyzw, vehicle.imu_m)
-        self._receiver = Receiver(vehicle, RECOVER_WHOLE_NS if pace.whole else RECOVER_NS)
+        self.receiver = Receiver(vehicle, RECOVER_WHOLE_NS if pace.whole else RECOVER_NS)
         self.odometer = Odometer()
         self._times: list[int] = []
         self._samples: list[Floats] = []
-        self._nodes: list[Node] = []
+        self.nodes: list[Node] = []
         self._prior: Prior | None = None
-        self._rolling: Rolling | None = None
-        """How it rolls once the heading is known; None before."""
+        self._headed = False
+        """Whether the heading is known."""
+        self._located = False
         self._count = self._integrated = self._solved = 0
         """Nodes made so far, those of the window that have their segment, and those that have an estimate."""
-        self._located = False
         self._due_ns: int | None = None
         self._steady_ns = 0
         self._gravity = STANDARD_GRAVITY_M_S2
-        self._path = Path()
+        self.path = Path()
         self._shift_m = np.zeros(3)
         self._courses = Courses()
         self._given_up_ns = 0
@@ -137,7 +140,7 @@ class Motion:
         samples = self.units.scaled(samples)
         start = bisect_right(times_ns, self._times[-1]) if self._times else 0
         while start < len(times_ns):
-            due_ns = self._nodes[-1].time_ns + NODE_NS if self._nodes else times_ns[start]
+            due_ns = self.nodes[-1].time_ns + NODE_NS if self.nodes else times_ns[start]
             end = bisect_left(times_ns, due_ns, start)
             self._times.extend(times_ns[start : end + 1])
             self._samples.append(samples[start : end + 1])
@@ -151,39 +154,39 @@ class Motion:
         if self._learns:
             self.units.add_fix(time_ns, arrival, fix)
             self._relearn()
-        taken = self._receiver.take(time_ns, arrival, fix)
+        taken = self.receiver.take(time_ns, arrival, fix)
         if taken is not None:
-            if self._receiver.datum is None:
+            if self.receiver.datum is None:
                 self._gravity = gravity_m_s2(taken.point)
-            self._receiver.add(self._node(time_ns), taken)
+            self.receiver.add(self._node(time_ns), taken)
             self._pass(time_ns)
 
     def finish(self) -> None:
         """Estimate what is left: nothing more arrives."""
-        if self._times and (not self._nodes or self._times[-1] > self._nodes[-1].time_ns + CLOSE_NS):
+        if self._times and (not self.nodes or self._times[-1] > self.nodes[-1].time_ns + CLOSE_NS):
             self._node(self._times[-1])
         self._settle(final=True)
-        self._receiver.tell()
+        self.receiver.tell()
 
     def _node(self, time_ns: int) -> Node:
         """The node at a time, which is not earlier than the last."""
-        last = self._nodes[-1] if self._nodes else None
-        fresh = len(self._nodes) > max(1, self._integrated)
-        if last is not None and fresh and not self._receiver.has(last) and time_ns - last.time_ns < CLOSE_NS:
+        last = self.nodes[-1] if self.nodes else None
+        fresh = len(self.nodes) > max(1, self._integrated)
+        if last is not None and fresh and not self.receiver.has(last) and time_ns - last.time_ns < CLOSE_NS:
             # Of two so close the one at a fix is enough.
             last.time_ns = time_ns
         if last is None or time_ns > last.time_ns:
-            steady = self._nodes[-1].steady if self._nodes else -1
+            steady = self.nodes[-1].steady if self.nodes else -1
             if steady < 0 or time_ns - self._steady_ns >= STEADY_NS:
                 steady, self._steady_ns = self._count, time_ns
-            self._nodes.append(Node(self._count, time_ns, steady))
+            self.nodes.append(Node(self._count, time_ns, steady))
             self._count += 1
-        return self._nodes[-1]
+        return self.nodes[-1]
 
     def _integrate(self) -> None:
-        """Give new nodes what the IMU and the odometry measured since the node before."""
+        """Give new nodes what the IMU measured since the node before."""
         first = max(1, self._integrated)
-        nodes, self._integrated = self._nodes[first - 1 :], len(self._nodes)
+        nodes, self._integrated = self.nodes[first - 1 :], len(self.nodes)
         if len(nodes) < 2:
             return
         samples = np.concatenate([np.empty((0, SAMPLE_COLUMNS)), *self._samples])
@@ -204,19 +207,10 @@ class Motion:
 
     # Results
 
-    def judged(self) -> list[JudgedFix]:
-        """Fixes believed or refused since the last call."""
-        return self._receiver.judged()
-
-    @property
-    def has_begun(self) -> bool:
-        """Whether anything has arrived."""
-        return bool(self._nodes)
-
     @property
     def mounting(self) -> Mounting | None:
         """How the IMU is rotated against its configuration, None if it may be as configured."""
-        return self._courses.mounting(self._mount)
+        return self._courses.mounting(self._mount) if self._vehicle.rolls else None
 
     @property
     def doubts(self) -> list[str]:
@@ -226,8 +220,8 @@ class Motion:
     @property
     def notes(self) -> list[str]:
         """Sentences on what has been found so far."""
-        found = [*([] if self.doubts else self.units.notes), *self._receiver.notes]
-        if self._vehicle.rolls and not self._rolls:
+        found = [*([] if self.doubts else self.units.notes), *self.receiver.notes]
+        if self._vehicle.rolls and not self._rolls and self.mounting is None:
             found.append("the vehicle moves sideways: that it rolls is not used")
         if self._given_up_ns:
             found.append(
@@ -235,68 +229,54 @@ class Motion:
             )
         return found
 
-    def point(self, time_ns: int) -> Point | None:
-        """The estimate at a time, None if there is none."""
-        return self._path.at(time_ns)
-
     def forget(self, before_ns: int) -> None:
         """Drop what is not needed for times from ``before_ns`` on."""
-        self._path.series.forget(before_ns)
-        self._receiver.forget(before_ns)
+        self.path.series.forget(before_ns)
+        self.receiver.forget(before_ns)
         self.odometer.series.forget(before_ns)
 
     # The estimate
 
     def _settle(self, *, final: bool) -> None:
         """Estimate what has come since the last time."""
-        if not self._nodes:
+        if not self.nodes:
             return
-        now_ns = self._nodes[-1].time_ns
+        now_ns = self.nodes[-1].time_ns
         try:
             self._integrate()
             # Fixes as old as this are chosen anew during a drive.
             recent_ns = self._pace.stride_ns + OVERLAP_NS if self._pace.whole else 3_000_000_000
-            self._receiver.choose(now_ns, now_ns - recent_ns, final=final)
+            self.receiver.choose(now_ns, now_ns - recent_ns, final=final)
             self._prepare()
             if final and self._pace.whole:
-                self._publish(len(self._nodes))
-                self._compare(now_ns)
+                self._publish(len(self.nodes))
                 return
             first = 0
-            if self._pace.whole and self._solved:
-                first = self._index(self._nodes[self._solved - 1].time_ns - OVERLAP_NS)
+            if self._pace.whole and self._solved and self._headed:
+                first = self._index(self.nodes[self._solved - 1].time_ns - OVERLAP_NS)
             optimum = self._solve(first)
         except NO_OPTIMUM:
             self._give_up()
             return
-        self._solved = len(self._nodes)
-        self._compare(now_ns)
+        self._solved = len(self.nodes)
+        if self._headed:
+            self.odometer.compare(self.nodes)
         if not self._pace.whole:
             # Nobody waits longer for the newest poses than for the others.
             oldest = self._index(now_ns - self._pace.reach_ns)
-            self._path.replace(*self._rows(optimum, self._nodes[max(0, oldest - 1) :]))
-            if final or self._receiver.datum is not None:
-                self._receiver.tell(math.inf if final else now_ns - self._pace.stride_ns + 1)
+            self.path.replace(*self._rows(optimum, self.nodes[max(0, oldest - 1) :]))
+            if final or self.receiver.datum is not None:
+                self.receiver.tell(math.inf if final else now_ns - self._pace.stride_ns + 1)
             self._shorten(optimum)
             if self.misled():
                 self._relearn()
-        elif now_ns - self._nodes[0].time_ns > self._pace.keep_ns + 2 * self._pace.reach_ns:
+        elif now_ns - self.nodes[0].time_ns > self._pace.keep_ns + 2 * self._pace.reach_ns:
             self._publish(self._index(now_ns - self._pace.reach_ns))
-
-    def _compare(self, now_ns: int) -> None:
-        """Show the odometer the estimated way, where fixes are near."""
-        near_ns = -(2**63)
-        for before, node in pairwise(self._nodes):
-            near_ns = node.time_ns if node.place is not None else near_ns
-            if before.time_ns < self.odometer.compared_ns or node.time_ns > now_ns - 1_000_000_000:
-                continue
-            placed = node.time_ns - near_ns < 1_500_000_000 and self._rolling is not None
-            self.odometer.compare(before, node, placed=placed)
 
     def _prepare(self) -> None:
         """Initial values of new nodes, by the IMU from the last estimate, and near the fixes."""
-        nodes = self._nodes
-        fresh = self._rolling is None and self._solved > 0 and not self._located
+        nodes = self.nodes
+        fresh = not self._headed and self._solved > 0 and not self._located
         if fresh and any(node.place is not None for node in nodes):
             # What was estimated without fixes is elsewhere.
             self._located, self._solved = True, 0
@@ -311,15 +291,12 @@ class Motion:
             )
             node.pose, node.velocity_m_s, node.bias = state.pose(), state.velocity(), before.bias
         placed(nodes[start:])
-        for before, node in pairwise(nodes):
-            if node.moved is None:
-                node.moved = self.odometer.moved(before.time_ns, node.time_ns)
-        if self._rolling is not None:
+        if self._headed:
             headed(nodes[start:])
 
     def _index(self, time_ns: int) -> int:
         """Of the first node that is not before a time."""
-        return bisect_left(self._nodes, time_ns, key=attrgetter("time_ns"))
+        return bisect_left(self.nodes, time_ns, key=attrgetter("time_ns"))
 
     def _solve(self, first: int, *, last: bool = False) -> Optimum:
         """The optimum of the nodes from one on, once heading, fixes and stops agree with it.
@@ -328,17 +305,17 @@ class Motion:
             first: index of the first node.
             last: nodes are not estimated once more, with those that follow.
         """
-        if self._rolling is None:
-            self._rolling = begin(self._nodes, rolls=self._rolls)
-            if self._rolling is not None:
-                first, self._prior, self._rolls = 0, None, self._rolling.travel is not None
+        if not self._headed:
+            found = begin(self.nodes, rolls=self._rolls)
+            if found is not None:
+                first, self._prior, self._headed, self._rolls = 0, None, True, found
         rounds = FIRST_ROUNDS if self._solved and not last else ROUNDS
         optimum = self._agreed(first, rounds)
-        now_ns = self._nodes[-1].time_ns
+        now_ns = self.nodes[-1].time_ns
         # Half of the squared residuals of each node, beyond which the heading itself is taken to be wrong.
         doubtful = optimum.cost > 30.0 * len(optimum.nodes)
         due = last or not self._pace.whole or optimum.cost > 2.5 * len(optimum.nodes)
-        if self._rolling is not None and (doubtful or (due and now_ns - self._tested_ns > TEST_NS)):
+        if self._headed and (doubtful or (due and now_ns - self._tested_ns > TEST_NS)):
             self._tested_ns = now_ns
             for rolls in (self._rolls, False):
                 if rolls_so(optimum) and not doubtful:
@@ -346,19 +323,12 @@ class Motion:
                 doubtful = False
                 # What stands for nodes before these was misled, and where fixes were refused; or the heading.
                 self._rolls, self._prior = rolls, None
-                for node in self._nodes[first:]:
+                for node in self.nodes[first:]:
                     node.begins_again = False
-                anew = begin(self._nodes[first:], rolls=rolls)
-                self._rolls = anew.travel is not None if anew is not None else rolls
-                self._rolling = anew or (Rolling(None) if self._pace.whole else None)
+                anew = begin(self.nodes[first:], rolls=rolls)
+                self._headed = anew is not None or self._pace.whole
+                self._rolls = anew if anew is not None else rolls and not self._headed
                 optimum = self._agreed(first, ROUNDS)
-        # Times that a mounting is corrected at once: each halves what is left.
-        for _ in range(0 if last and self._solved else 8):
-            turned = None if self._rolling is None else steered(optimum.nodes, self._rolling)
-            if turned is None:
-                break
-            self._rolling = turned
-            optimum = self._optimum(first, rounds)
         if not math.isfinite(optimum.cost):
             raise ValueError("the measurements have no optimum")
         return optimum
@@ -367,14 +337,14 @@ class Motion:
         """The optimum of the nodes from one on, with those fixes and stops that agree with it."""
         optimum = self._optimum(first, rounds)
         for _ in range(3):
-            refused, wrong = self._receiver.refuse(self._nodes[first:])
+            refused, wrong = self.receiver.refuse(self.nodes[first:])
             if wrong is not None:
-                steady, anew = wrong.steady, self._nodes[self._nodes.index(wrong) :]
+                steady, anew = wrong.steady, self.nodes[self.nodes.index(wrong) :]
                 for node in anew:
                     node.steady = wrong.index if node.steady == steady else node.steady
                 placed(anew)
             stood = self._stand(optimum)
-            changed = self._receiver.learn(self._nodes[first].time_ns) or bool(stood)
+            changed = self.receiver.learn(self.nodes[first].time_ns) or bool(stood)
             if not refused and False not in stood and not (changed and rounds == ROUNDS):
                 break
             optimum = self._optimum(first, rounds)
@@ -398,29 +368,29 @@ class Motion:
         if self._learnt == self.units.notes:
             return
         self._learnt = self.units.notes
-        if self._nodes:
-            self._receiver.tell()
-            self._receiver.drop(self._nodes[-1].time_ns)
+        if self.nodes:
+            self.receiver.tell()
+            self.receiver.drop(self.nodes[-1].time_ns)
             self._courses, self._rolls = Courses(), self._vehicle.rolls
             self._begin_again()
 
     def _give_up(self) -> None:
         """Begin again at the last node: no motion explains what was measured, and no pose is known there."""
-        self._receiver.give_up()
-        self._given_up_ns += self._nodes[-1].time_ns - self._nodes[0].time_ns
-        self._path.series.cut(self._nodes[0].time_ns + 1)
+        self.receiver.give_up()
+        self._given_up_ns += self.nodes[-1].time_ns - self.nodes[0].time_ns
+        self.path.series.cut(self.nodes[0].time_ns + 1)
         self._begin_again()
 
     def _begin_again(self) -> None:
-        self._nodes = [Node(0, self._nodes[-1].time_ns)]
-        self._prior = self._rolling = None
+        self.nodes = [Node(0, self.nodes[-1].time_ns)]
+        self._prior, self._headed = None, False
         self._count, self._integrated, self._solved, self._located = 1, 1, 0, False
 
     def _optimum(self, first: int, rounds: int, stop: int | None = None) -> Optimum:
         """The optimum of some nodes, written into them."""
-        nodes, prior = self._nodes[first:stop], self._prior if first == 0 else None
+        nodes, prior = self.nodes[first:stop], self._prior if first == 0 else None
         if prior is None and first:
-            heading_rad = ANY_RAD if self._rolling is None else 0.05 if self._rolls else 0.3
+            heading_rad = ANY_RAD if not self._headed else 0.05 if self._rolls else 0.3
             prior = rough(nodes[0], tilt_rad=0.02, heading_rad=heading_rad, place_m=5.0, known_bias=True)
         elif prior is None:
             # Without any fix nothing depends on where it begins.
@@ -428,8 +398,10 @@ class Motion:
             far_m = 1.0 if fix_ns is None else 20.0 + FAST_M_S * (fix_ns - nodes[0].time_ns) / 1e9
             prior = rough(nodes[0], place_m=min(1e3, far_m))
         # Without the rule headings take longer.
-        far = self._rolling is not None and not self._rolls
-        return Optimum(nodes, prior, self._rolling or Rolling(None), rounds=rounds + 4 * far, far=far)
+        far = self._headed and not self._rolls
+        return Optimum(
+            nodes, prior, rolls=self._headed and self._rolls, rounds=rounds * (3 if far else 1), far=far
+        )
 
     def _stand(self, optimum: Optimum) -> set[bool]:
         """Find where the vehicle stands: a quiet IMU, hardly any way, and a velocity that may be zero.
@@ -440,7 +412,7 @@ class Motion:
         changed: set[bool] = set()
         quietly = groupby(optimum.nodes, lambda node: node.segment is not None and node.segment.quiet)
         # Before the first fix nothing tells a steady drive from a stop.
-        runs = [list(several) for quiet, several in quietly if quiet and self._receiver.datum is not None]
+        runs = [list(several) for quiet, several in quietly if quiet and self.receiver.datum is not None]
         for run in runs:
             if len(run) < 3:
                 continue
@@ -462,13 +434,13 @@ class Motion:
 
     def _rows(self, optimum: Optimum, nodes: list[Node]) -> tuple[list[int], Floats]:
         """Rows of the path; its origin is the first believed fix."""
-        first = self._receiver.first() if self.origin is None else None
+        first = self.receiver.first() if self.origin is None else None
         if first is not None:
             self.origin, self._shift_m = first
-        self.fixes_ns = self._receiver.fixes_ns()
+        self.fixes_ns = self.receiver.fixes_ns()
         sigmas = optimum.sigmas(nodes)
         # Standing tells of no heading, though velocities that are nearly zero seem to.
-        unheaded = self._rolling is None
+        unheaded = not self._headed
         arm_m = math.hypot(*self._vehicle.antenna_m)
         for row, node in zip(sigmas, nodes, strict=True):
             slow = float(np.linalg.norm(node.velocity_m_s)) < BACKWARDS_M_S
@@ -485,14 +457,14 @@ class Motion:
 
     def _shorten(self, optimum: Optimum) -> None:
         """Let a prior stand for what is older than the window."""
-        now_ns = self._nodes[-1].time_ns
+        now_ns = self.nodes[-1].time_ns
         cut = self._index(now_ns - self._pace.keep_ns)
         if cut < 10:
             return
-        if self._receiver.datum is None:
+        if self.receiver.datum is None:
             self._prior = None
-        elif self._rolling is None:
-            node = self._nodes[cut]
+        elif not self._headed:
+            node = self.nodes[cut]
             self._prior = rough(node, tilt_rad=0.03, heading_rad=ANY_RAD, place_m=5.0, known_bias=True)
         else:
             self._prior = optimum.prior_at(cut)
@@ -505,62 +477,64 @@ class Motion:
             self._tested_ns = 0
             optimum = self._solve(0, last=True)
             # White noise that is a tenth too large would pass for the slow error.
-            self._receiver.learn(self._nodes[0].time_ns, least=0.0)
+            self.receiver.learn(self.nodes[0].time_ns, least=0.0)
             enough = self._evident()
-            self._late_s = self._lateness(enough)
-            if enough and self._receiver.explain(self._optimum(0, 0, enough)):
+            self._late_s = self._lateness(min(enough, FEW))
+            if enough and self.receiver.explain(self._optimum(0, 0, enough)):
                 optimum = self._solve(0, last=True)
         except NO_OPTIMUM:
             self._give_up()
             return
-        self._astray |= self._receiver.astray(rolls=self._rolls)
+        self._astray |= self.receiver.astray(rolls=self._rolls)
         self._direct(optimum, stop)
-        self._receiver.tell(math.inf if stop == len(self._nodes) else self._nodes[stop - 1].time_ns)
-        self._path.replace(*self._rows(optimum, self._nodes[:stop]))
-        if stop < len(self._nodes):
+        self.receiver.tell(math.inf if stop == len(self.nodes) else self.nodes[stop - 1].time_ns)
+        self.path.replace(*self._rows(optimum, self.nodes[:stop]))
+        if self._headed:
+            self.odometer.compare(self.nodes)
+        if stop < len(self.nodes):
             self._prior = optimum.prior_at(stop - 1)
             self._drop(stop - 1)
 
     def _direct(self, optimum: Optimum, stop: int) -> None:
         """Compare the directions of nodes before one with those that are written, if they are sure."""
-        last = max((n for n, node in enumerate(self._nodes[:stop]) if node.place is not None), default=0)
-        if self._rolling is not None and optimum.heading_sigma_rad(self._nodes[last]) < SURE_RAD:
-            self._courses.add(self._nodes[: last + 1], self._rolling)
+        last = max((n for n, node in enumerate(self.nodes[:stop]) if node.place is not None), default=0)
+        sigma_rad = optimum.heading_sigma_rad(self.nodes[last]) if self._headed else math.inf
+        if sigma_rad < SURE_RAD:
+            self._courses.add(self.nodes[: last + 1], sigma_rad, rolls=self._rolls)
 
     def _lateness(self, count: int) -> float:
         """By how many seconds fixes are late against the IMU: what costs least; 0 if nothing is sure."""
-        if not count:
+        none, some, much = LATE_S
+        costs = [self._cost(late_s, count) for late_s in (none, some)] if count else [0.0, 0.0]
+        if not costs[1] < costs[0] < math.inf:
             return 0.0
-        costs = [self._cost(late_s, min(count, FEW)) for late_s in LATE_S]
-        if not 0 < sum(costs) < math.inf:
-            return 0.0
-        bend, slope, _ = np.polyfit(LATE_S, costs, 2).tolist()
+        bend, slope, _ = np.polyfit(LATE_S, [*costs, self._cost(much, count)], 2).tolist()
         best_s: float = -slope / (2 * bend)
-        return best_s if best_s > 0 and self._cost(best_s, min(count, FEW)) < SURELY * costs[0] else 0.0
+        return best_s if best_s > 0 and self._cost(best_s, count) < SURELY * costs[0] else 0.0
 
     def _cost(self, late_s: float, count: int) -> float:
         """The cost of the first nodes, were their fixes so late."""
-        nodes = [replace(node) for node in self._nodes[:count]]
+        nodes = [replace(node) for node in self.nodes[:count]]
         for node in nodes:
             if node.place is not None:
                 ahead_m = node.place.position_m + late_s * node.velocity_m_s
                 node.place = replace(node.place, position_m=ahead_m)
         prior = rough(nodes[0], tilt_rad=0.02, heading_rad=0.1, place_m=20.0, known_bias=True)
-        return Optimum(nodes, prior, self._rolling or Rolling(None), rounds=2).cost
+        return Optimum(nodes, prior, rolls=self._headed and self._rolls, rounds=2).cost
 
     def _evident(self) -> int:
         """How many nodes show the receiver's slow error; 0 if all do not."""
-        placed_at = [index for index, node in enumerate(self._nodes) if node.place is not None]
-        if self._rolling is None or len(placed_at) < LEAST_EVIDENCE:
+        placed_at = [index for index, node in enumerate(self.nodes) if node.place is not None]
+        if not self._headed or len(placed_at) < LEAST_EVIDENCE:
             return 0
         count = placed_at[:MOST_EVIDENCE][-1] + 1
-        feeling = sum(node.segment is not None and node.segment.feels for node in self._nodes[:count])
+        feeling = sum(node.segment is not None and node.segment.feels for node in self.nodes[:count])
         return count if 2 * feeling >= count else 0
 
     def _drop(self, count: int) -> None:
-        node = self._nodes[count]
-        self._receiver.drop(node.time_ns)
-        del self._nodes[:count]
+        node = self.nodes[count]
+        self.receiver.drop(node.time_ns)
+        del self.nodes[:count]
         self._solved -= count
         self._integrated -= count
 
@@ -597,5 +571,5 @@ def solve(
             if not motion.misled():
                 break
         learner = motion = Motion(vehicle, rig_from_imu_xyzw, WHOLE, units)
-    motion.refusals = {arrival: reason for arrival, reason in motion.judged() if reason is not None}
+    motion.refusals = {arrival: reason for arrival, reason in motion.receiver.judged() if reason is not None}
     return motion

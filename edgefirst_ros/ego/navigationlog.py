@@ -1,6 +1,6 @@
 """What the navigation sensors measured during a whole drive, kept until it is estimated.
 
-Odometry: its poses at any time, and the way between two, once fixes have shown that it can be trusted.
+Odometry: its poses at any time, and whether its ways are those between fixes.
 """
 
 from __future__ import annotations
@@ -8,46 +8,31 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import gtsam
 import numpy as np
 
-from edgefirst_ros.ego.geometry import (
-    BLOCK,
-    SAME,
-    Floats,
-    Series,
-    Slope,
-    basis,
-    nearest_ns,
-    quaternion,
-    rot3,
-)
+from edgefirst_ros.ego.geometry import Floats, Quaternion, Series, basis, nearest_ns, quaternion, rot3
 from edgefirst_ros.ego.graph import Node
 from edgefirst_ros.ego.inertia import SAMPLE_COLUMNS, sample_row
-from edgefirst_ros.ego.units import WINDOW_NS
 from edgefirst_ros.model.navigation import Imu, NavSatFix, Odometry
 from edgefirst_ros.model.sample import PoseBasis
 
 GAP_NS = 500_000_000
 """Messages further apart are not interpolated to tell a way."""
-FASTEST_M_S = 100.0
-"""Faster than this the odometry's frame has jumped."""
-STRETCH_M, LEAST_STRETCHES, MOST_STRETCHES = 25.0, 20, 400
+RECENT_NS = 1_000_000_000
+"""Younger estimates may change by what follows."""
+WINDOW_NS = 250_000_000
+"""Poses over this time show a velocity."""
+STRETCH_M, STRETCHES = 25.0, 20
 """Stretches of the way show its scale: twenty of 25 m, to 1 %."""
-JUMP_M, LATE_S = 1.0, 0.2
-"""From one message to the next nothing leaves its way by as much, and what it drives while one is late."""
-MOVED_M2, TURNED_RAD2 = 10.0, 1.0
-"""Less is as much noise as motion: ten half seconds at 2 m/s, or some bends."""
-DRIFT = 0.05
-"""Wheels slip, wear and carry loads, by up to 3 %."""
-TURN_NS, LEAST_TURN_RAD = 5_000_000_000, 0.25
-"""Turns are compared over this: odometry may be 0.2 s late. Less is as much a gyroscope's bias."""
-OFF_M, OFF = 0.005, 0.1
-"""Standard deviation of a way, and of each square root of a metre: 1 m after 100 m."""
-COLUMNS = 19
-"""Position, quaternion, velocities (3 + 3), standard deviations (3 + 3); NaN where unknown."""
+DRIFT, USELESS = 0.05, 0.3
+"""Wheels slip, wear and carry loads, by up to 3 %; what is further off than the second measures no way."""
+ELSEWHERE = 0.05
+"""Share of squared ways that no scale explains: wheels that slip by a tenth have less, mirrored ones more."""
+COLUMNS = 13
+"""Quaternion, position, standard deviations (3 + 3); NaN where unknown."""
 UNKNOWN = (math.nan,) * 3
 
 
@@ -56,194 +41,85 @@ class Odometer:
 
     Attributes:
         series: its messages.
-        compared_ns: the end of what was compared with the estimate.
-        faults: what its poses contradict.
+        fault: what its ways contradict.
         usable: they do not by so much that they are useless.
-        tells: its velocities are those of its poses.
     """
 
     def __init__(self) -> None:
-        self.series = Series(COLUMNS, quaternion_at=3)
-        self.faults: list[str] = []
-        self.usable = self.tells = True
-        self._turns, self._bends, self._speeds, self._rates = (Slope() for _ in range(4))
-        self._turned_ns = -(2**63)
-        self._turn = np.zeros(3)
-        """Radians by the estimate and by the odometry, and how long."""
-        self._last: tuple[int, Floats] | None = None
-        self._start: tuple[int, Floats] | None = None
-        """The last message, and the first of a window."""
-        self._went: Floats | None = None
-        self._stretches: deque[tuple[float, float]] = deque(maxlen=MOST_STRETCHES)
-        """Metres by the estimate, and by the odometry."""
-        self._stretch = np.zeros(4)
-        """Likewise, and products of both: of lengths, and inner ones."""
-        self._scale = math.nan
-        self.compared_ns = -(2**63)
+        self.series = Series(COLUMNS)
+        self.fault = ""
+        self.usable = True
+        self._compared_ns = -(2**63)
+        self._start: tuple[gtsam.Pose3, gtsam.Pose3] | None = None
+        """Of a stretch, by the estimate and by the odometry."""
+        self._ways: deque[tuple[Floats, Floats]] = deque(maxlen=20 * STRETCHES)
 
     def add(self, time_ns: int, odometry: Odometry) -> None:
         """Add a message; one that is not later than the last is left out."""
-        pose = (*odometry.position_m, *odometry.orientation_xyzw)
         sigmas = (*(odometry.position_sigma_m or UNKNOWN), *(odometry.rotation_sigma_rad or UNKNOWN))
-        row = (*pose, *odometry.linear_m_s, *odometry.angular_rad_s, *sigmas)
-        if self.series.add(time_ns, row):
-            self._follow(time_ns, np.array(row))
+        self.series.add(time_ns, (*odometry.orientation_xyzw, *odometry.position_m, *sigmas))
 
-    def _follow(self, time_ns: int, row: Floats) -> None:
-        """Compare a message with those before it."""
-        last, self._last = self._last, (time_ns, row)
-        went, self._went = self._went, None
-        if last is None or time_ns - last[0] > GAP_NS:
-            self._start = self._last
-            return
-        dt_s = (time_ns - last[0]) / 1e9
-        self._went = (row[:3] - last[1][:3]) / dt_s
-        off_m = 0.0 if went is None else float(np.linalg.norm(self._went - went)) * dt_s
-        if went is not None and off_m > JUMP_M + LATE_S * float(np.linalg.norm(went)):
-            self._went, self._start = None, self._last
-            # No filter corrects itself by as much: it has begun again.
-            self._find(f"jumps by {off_m:,.1f} m from one message to the next", useless=off_m > 10.0)
-        start_ns, start = self._start or self._last
-        if time_ns - start_ns < WINDOW_NS:
-            return
-        self._start = self._last
-        moved = gtsam.Pose3.Logmap(_pose(start).between(_pose(row)))
-        told = (start[7:13] + row[7:13]) / 2 * ((time_ns - start_ns) / 1e9)
-        if np.isfinite(told).all():
-            for mine, other in zip(moved[3:].tolist(), told[:3].tolist(), strict=True):
-                self._speeds.add(mine, other)
-            self._rates.add(float(moved[2]), float(told[5]))
-            is_off = self._speeds.is_off(SAME, MOVED_M2) or self._rates.is_off(SAME, TURNED_RAD2)
-            self.tells = self.tells and not is_off
-            if is_off and self._speeds.found == (math.inf, 0.0):
-                self._find("stays where it is, although its velocities do not", useless=True)
-
-    def _find(self, fault: str, *, useless: bool) -> None:
-        """Keep what is wrong; of a kind the first."""
-        if all(fault.partition(" ")[0] != each.partition(" ")[0] for each in self.faults):
-            self.faults.append(fault)
-        self.usable = self.usable and not useless
-
-    def pose(self, time_ns: int, max_gap_ns: int, hold_ns: int) -> tuple[Floats, PoseBasis] | None:
-        """The row at a time and what it rests on, extrapolated beyond ends by its velocities."""
+    def pose(self, time_ns: int, max_gap_ns: int, hold_ns: int) -> tuple[Floats, float, PoseBasis] | None:
+        """The row at a time, its speed, and what it rests on; beyond its ends it goes on as it went."""
         times_ns = self.series.times_ns
-        found = self.series.at(time_ns, max_gap_ns)
+        near_ns, twist = nearest_ns(times_ns, time_ns), self._twist(time_ns, max_gap_ns)
+        found, speed_m_s = self.series.at(time_ns, max_gap_ns), math.hypot(twist[3], twist[4])
         if found is not None:
-            return self._with_speed(found, time_ns), basis(times_ns, time_ns, max_gap_ns)
-        near_ns = nearest_ns(times_ns, time_ns)
+            return found, speed_m_s, basis(times_ns, time_ns, max_gap_ns)
         if near_ns is None or abs(near_ns - time_ns) > hold_ns:
             return None
-        found = self._with_speed(self.series.row(bisect_left(times_ns, near_ns)), near_ns).copy()
-        twist = np.concatenate([found[10:13], found[7:10]])
+        index = bisect_left(times_ns, near_ns)
+        found = self.series.part(index, index + 1)[0]
         if np.isfinite(twist).all():
             pose = _pose(found).compose(gtsam.Pose3.Expmap(twist * ((time_ns - near_ns) / 1e9)))
-            found[:7] = *pose.translation(), *quaternion(pose.rotation())
-        found[13:] = math.nan
-        return found, PoseBasis.DEAD_RECKONED
+            found[:7] = *quaternion(pose.rotation()), *pose.translation()
+        found[7:] = math.nan
+        return found, speed_m_s, PoseBasis.DEAD_RECKONED
 
-    def compare(self, before: Node, node: Node, *, placed: bool) -> None:
-        """Compare the turn, and if fixes are near the way, from an estimated node to the next, in order."""
-        if node.time_ns <= self._turned_ns and not placed:
-            return
-        found = self.series.at(before.time_ns, GAP_NS), self.series.at(node.time_ns, GAP_NS)
-        if placed:
-            self.compared_ns = node.time_ns
-        if found[0] is None or found[1] is None:
-            self._turn = np.zeros(3)
-            return
-        own = _pose(found[0]), _pose(found[1])
-        if node.time_ns > self._turned_ns:
-            self._turned_ns = node.time_ns
-            by_gyro = node.segment is not None and node.segment.turns
-            if by_gyro or placed:
-                turned = _turned(before.pose, node.pose), _turned(*own)
-                self._turn += *turned, node.time_ns - before.time_ns
-                self._compare_turn(placed=placed, by_gyro=by_gyro)
-        if placed:
-            way = before.pose.transformTo(node.pose.translation())
-            self._compare_way(way, own[0].transformTo(own[1].translation()))
-
-    def _compare_way(self, way: Floats, own: Floats) -> None:
-        """Compare ways in the axes at their beginning (3,)."""
-        way_m, own_m = float(np.linalg.norm(way)), float(np.linalg.norm(own))
-        self._stretch += way_m, own_m, way_m * own_m, float(way @ own)
-        if self._stretch[1] < STRETCH_M:
-            return
-        way_m, own_m, both, along = self._stretch.tolist()
-        self._stretch = np.zeros(4)
-        # Cosine between two ways that are one, on average over a stretch.
-        if along < 0.9 * both:
-            return
-        self._stretches.append((way_m, own_m))
-        if len(self._stretches) >= LEAST_STRETCHES:
-            ways = np.array(self._stretches)
-            ratios = ways[:, 0] / ways[:, 1]
-            middle = float(np.median(ratios))
-            scatter = 1.4826 * float(np.median(np.abs(ratios - middle)))
-            good = np.abs(ratios - middle) < 3 * scatter + 1e-3
-            # Stretches whose ratios scatter by more than this tell that it slips, or measures something
-            # else.
-            trusted = scatter < 0.1 * middle
-            self._scale = float(ways[good, 0].sum() / ways[good, 1].sum()) if trusted else math.nan
-            off = abs(1 / self._scale - 1)
-            if off > DRIFT:
-                fault = f"has ways {round(1 / self._scale, 2):,g} times as long as those of the fixes"
-                self._find(fault, useless=off > SAME)
-
-    def _with_speed(self, row: Floats, time_ns: int) -> Floats:
-        """A row whose velocities are those of the poses around it, if its own are not."""
-        if self.tells:
-            return row
-        row = row.copy()
+    def _twist(self, time_ns: int, max_gap_ns: int) -> Floats:
+        """Rates and velocities (6,) by poses until a time: drivers leave out or mistake their own."""
         times_ns = self.series.times_ns
-        start = max(0, bisect_left(times_ns, time_ns - WINDOW_NS // 2) - 1)
-        end = min(len(times_ns) - 1, bisect_left(times_ns, time_ns + WINDOW_NS // 2))
-        dt_s = (times_ns[end] - times_ns[start]) / 1e9
-        if 0 < dt_s < 2 * GAP_NS / 1e9:
-            turned = gtsam.Pose3.Logmap(_pose(self.series.row(start)).between(_pose(self.series.row(end))))
-            row[7:13] = *(turned[3:] / dt_s), *(turned[:3] / dt_s)
-        return row
+        end = min(max(1, bisect_left(times_ns, time_ns)), len(times_ns) - 1)
+        if end < 1:
+            return np.full(6, math.nan)
+        start = min(end - 1, bisect_left(times_ns, times_ns[end] - WINDOW_NS))
+        length_ns = times_ns[end] - times_ns[start]
+        first, *_, last = self.series.part(start, end + 1)
+        turned = gtsam.Pose3.Logmap(_pose(first).between(_pose(last)))
+        return np.asarray(turned / length_ns * 1e9 if length_ns <= max_gap_ns else np.full(6, math.nan))
 
-    def _compare_turn(self, *, placed: bool, by_gyro: bool) -> None:
-        """Compare turns, once they took long: by a gyroscope whose bias is known, or more roughly."""
-        turned, own, length_ns = self._turn.tolist()
-        if length_ns < TURN_NS:
-            return
-        self._turn = np.zeros(3)
-        if abs(turned) < LEAST_TURN_RAD:
-            return
-        slope, share = (self._turns, DRIFT) if placed and by_gyro else (self._bends, SAME)
-        slope.add(turned, own)
-        if slope.is_off(share, TURNED_RAD2):
-            times, others = slope.products / slope.squares, "gyroscope" if by_gyro else "course over ground"
-            fault = f"turns {times:.3g} times as far as the {others}"
-            self._find(fault, useless=slope.is_off(SAME, TURNED_RAD2))
+    def compare(self, nodes: Sequence[Node]) -> None:
+        """Compare ways between fixes with those of estimated nodes."""
+        for node in nodes:
+            is_due = self._compared_ns < node.time_ns < nodes[-1].time_ns - RECENT_NS
+            if node.place is None or not is_due:
+                continue
+            self._compared_ns, row = node.time_ns, self.series.at(node.time_ns, GAP_NS)
+            if row is None:
+                self._start = None
+                continue
+            here = node.pose, _pose(row)
+            start = self._start = self._start or here
+            way, own = (one.transformTo(other.translation()) for one, other in zip(start, here, strict=True))
+            if max(np.linalg.norm(way), np.linalg.norm(own)) > STRETCH_M:
+                self._ways.append((way, own))
+                self._start = here
+        if len(self._ways) >= STRETCHES:
+            self._judge(*(np.concatenate(each) for each in zip(*self._ways, strict=True)))
 
-    def moved(self, start_ns: int, end_ns: int) -> tuple[Floats, float] | None:
-        """The way from one time to another in the axes at the first (3,), and its standard deviation, metres.
-
-        None if it is not known, or not trusted.
-        """
-        start, end = self.series.at(start_ns, GAP_NS), self.series.at(end_ns, GAP_NS)
-        if not self.usable or math.isnan(self._scale) or start is None or end is None:
-            return None
-        way = _pose(start).transformTo(end[:3]) * self._scale
-        length_m = float(np.linalg.norm(way))
-        if length_m > FASTEST_M_S * (end_ns - start_ns) / 1e9:
-            return None
-        return way, math.hypot(OFF_M, OFF * math.sqrt(length_m))
+    def _judge(self, ways: Floats, own: Floats) -> None:
+        """Find the scale of ways (3 n,)."""
+        times, along = float(np.linalg.norm(own) / np.linalg.norm(ways)), float(ways @ own)
+        share = 1 - along**2 / float(ways @ ways * (own @ own)) if times > 0 else 0.0
+        if share > ELSEWHERE:
+            self.fault = "contradicts the ways between fixes"
+        elif abs(times - 1) > DRIFT:
+            self.fault = f"has ways {times:.3g} times as long as those of the fixes"
+        self.usable = self.usable and abs(times - 1) < USELESS and share < ELSEWHERE
 
 
 def _pose(row: Floats) -> gtsam.Pose3:
-    return gtsam.Pose3(rot3(row[3:7].tolist()), row[:3])
-
-
-def _turned(start: gtsam.Pose3, end: gtsam.Pose3) -> float:
-    """By how much it turned about up."""
-    return float(gtsam.Rot3.Logmap(end.rotation().compose(start.rotation().inverse()))[2])
-
-
-TURNED_RAD = 0.1
+    return gtsam.Pose3(rot3(row[:4].tolist()), row[4:7])
 
 
 class NavigationLog:
@@ -251,10 +127,12 @@ class NavigationLog:
 
     Attributes:
         odometer: messages of odometry, added in order of time.
+        oriented: whether the IMU has orientations: drivers without any always send the same rotation.
     """
 
     def __init__(self) -> None:
-        self.odometer = Odometer()
+        self.odometer, self.oriented = Odometer(), False
+        self._one: Quaternion | None = None
         self._imu, self._fixes = Series(SAMPLE_COLUMNS), Series(8)
 
     def __bool__(self) -> bool:
@@ -263,30 +141,13 @@ class NavigationLog:
     def add_imu(self, time_ns: int, imu: Imu) -> None:
         """Add an IMU sample."""
         self._imu.extend((time_ns,), sample_row(imu))
+        self._one = self._one or imu.orientation_xyzw
+        self.oriented |= imu.orientation_xyzw not in {None, self._one}
 
     def add_fix(self, time_ns: int, arrival: int, fix: NavSatFix) -> None:
         """Add a fix by the running number of its message."""
         place = (fix.latitude_deg, fix.longitude_deg, fix.altitude_m)
         self._fixes.extend((time_ns,), (arrival, *place, fix.status, *(fix.sigma_m or UNKNOWN)))
-
-    @property
-    def oriented(self) -> bool:
-        """Whether the IMU has orientations: drivers without any always send the same rotation.
-
-        It may be the same while the rig stands, but not while the gyroscope measures a turn.
-        """
-        one: Floats | None = None
-        turned_rad, last_ns = np.zeros(3), None
-        for times_ns, rows in self.samples(oriented=True):
-            told = rows[~np.isnan(rows[:, 0]), :4]
-            one = told[0] if one is None and len(told) else one
-            if one is not None and (told != one).any():
-                return True
-            gaps_ns = np.diff(times_ns, prepend=times_ns[0] if last_ns is None else last_ns)
-            turned_rad, last_ns = turned_rad + np.nan_to_num(rows[:, 4:7]).T @ gaps_ns / 1e9, times_ns[-1]
-        if one is None or abs(abs(float(one[3])) - 1) < 1e-12:
-            return False
-        return bool(np.abs(turned_rad).max() < TURNED_RAD)
 
     def samples(self, *, oriented: bool) -> Iterator[tuple[list[int], Floats]]:
         """IMU samples in order of time, some at a time, as ``inertia.sample_row`` gives them.
@@ -334,5 +195,9 @@ def _sorted(series: Series) -> Iterator[tuple[list[int], Floats]]:
     is_sorted = bool((order[1:] > order[:-1]).all())
     for start in range(0, len(order), BLOCK):
         some = order[start : start + BLOCK]
-        rows = series.part(start, start + BLOCK) if is_sorted else np.array([series.row(i) for i in some])
-        yield times[some].tolist(), rows
+        stored = [series.part(start, start + BLOCK)] if is_sorted else [series.part(i, i + 1) for i in some]
+        yield times[some].tolist(), np.concatenate(stored)
+
+
+BLOCK = 1024
+"""Rows that are read at a time."""

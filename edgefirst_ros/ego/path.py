@@ -16,8 +16,8 @@ from edgefirst_ros.ego.graph import Node
 from edgefirst_ros.ego.inertia import Segment
 
 Number = TypeVar("Number", float, Floats)
-COLUMNS = 21
-"""Position, velocity, rotation (x, y, z, w), rates, sigmas (6), whether it turns, whether it begins again."""
+COLUMNS = 18
+"""Position, velocity, rotation (x, y, z, w), sigmas (6), whether it turns, whether it begins again."""
 DECIMALS = 6, 8
 """Of metres and of quaternions: no sigma is as small, and the last digits differ between processors."""
 SPEED_DECIMALS = 3
@@ -39,7 +39,7 @@ class Point:
 
 
 def rows_of(nodes: Sequence[Node], sigmas: Floats) -> tuple[list[int], Floats]:
-    """Times and rows (n, 21) of nodes, and between them from what the IMU measured.
+    """Times and rows (n, 18) of nodes, and between them from what the IMU measured.
 
     Args:
         nodes: consecutive ones.
@@ -47,69 +47,46 @@ def rows_of(nodes: Sequence[Node], sigmas: Floats) -> tuple[list[int], Floats]:
     """
     table = np.zeros((len(nodes), COLUMNS))
     turned = [node.pose.rotation() for node in nodes]
-    axes = np.array([each.matrix() for each in turned]).reshape(-1, 3, 3)
     for row, node, turn in zip(table, nodes, turned, strict=True):
         row[0:3], row[3:6], row[6:10] = node.pose.translation(), node.velocity_m_s, quaternion(turn)
-        if node.segment is not None and node.segment.turns:
-            row[10:13], row[19] = node.segment.rate_rad_s - node.bias.gyroscope(), 1
-        row[20] = node.begins_again
-    table[:, 13:19] = sigmas
-    if len(table) > 1 and table[0, 19] == 0:
-        table[0, 19], table[0, 10:13] = table[1, 19], table[1, 10:13]
-    times = np.array([node.time_ns for node in nodes], np.int64)
-    having = [
-        (index, node.segment)
-        for index, node in enumerate(nodes[1:])
-        if node.segment is not None and len(node.segment.rows) and not node.begins_again
-    ]
-    rows = table
-    if having:
-        counts = [len(segment.rows) for _, segment in having]
-        of = np.repeat([index for index, _ in having], counts)
-        felt = np.concatenate([segment.rows for _, segment in having])
-        ends = np.array([(s.dt_s, *s.measured.deltaVij(), *s.measured.deltaPij()) for _, s in having])
-        inner = _between(table[of], table[of + 1], axes[of], felt, np.repeat(ends, counts, axis=0))
-        inner[:, 6:10] = [each for index, s in having for each in _rotations(s, *turned[index : index + 2])]
-        rows = np.concatenate([table, inner])
-        times = np.concatenate([times, times[of] + np.round(felt[:, 0] * 1e9).astype(np.int64)])
-    rows[:, :6] = np.round(rows[:, :6], DECIMALS[0])
-    rows[:, 6:10] = np.round(rows[:, 6:10], DECIMALS[1])
-    order = np.argsort(times, kind="stable")
-    return times[order].tolist(), rows[order]
+        row[16:] = node.segment is not None and node.segment.turns, node.begins_again
+    table[:, 10:16] = sigmas
+    table[0, 16] = table[min(1, len(table) - 1), 16]
+    times, rows = [nodes[0].time_ns], [table[0]]
+    for index, node in enumerate(nodes[1:]):
+        if node.segment is not None and not node.begins_again:
+            inner = _between(table[index], table[index + 1], node.segment, turned[index], turned[index + 1])
+            for at_s, row in inner:
+                times.append(nodes[index].time_ns + round(at_s * 1e9))
+                rows.append(row)
+        times.append(node.time_ns)
+        rows.append(table[index + 1])
+    found = np.array(rows)
+    found[:, :6] = np.round(found[:, :6], DECIMALS[0])
+    found[:, 6:10] = np.round(found[:, 6:10], DECIMALS[1])
+    return times, found
 
 
-def _between(start: Floats, end: Floats, axes: Floats, felt: Floats, whole: Floats) -> Floats:
-    """Rows between two nodes (n, 21) but for rotations: what was felt, bent so that it ends at the second.
+def _between(
+    start: Floats, end: Floats, segment: Segment, turned: gtsam.Rot3, turned_then: gtsam.Rot3
+) -> Iterator[tuple[float, Floats]]:
+    """Seconds and rows between two: what was measured, bent and turned evenly so that it ends at the second.
 
     A constant acceleration, as of gravity or by a bias, is a part of the cubic that bends it.
-
-    Args:
-        start: rows of the nodes before (n, 21).
-        end: of the nodes after.
-        axes: of the rig at those before (n, 3, 3).
-        felt: seconds, change of velocity and position since the node before (n, 7).
-        whole: likewise, up to the node after.
     """
-    s, dt = felt[:, :1] / whole[:, :1], whole[:, :1]
-    velocity, place, last_velocity, last_place = (
-        np.einsum("nij,nj->ni", axes, moved[:, part]) for moved in (felt, whole) for part in (_V, _P)
-    )
-    slopes = start[:, 3:6] * dt, (end[:, 3:6] - last_velocity) * dt
-    bend, bending = _cubic(start[:, 0:3], slopes[0], end[:, 0:3] - last_place, slopes[1], s)
-    made: Floats = (1 - s) * start + s * end
-    made[:, 0:3], made[:, 3:6] = place + bend, velocity + bending / dt
-    made[:, 10:13], made[:, 19], made[:, 20] = np.nan, 1.0, 0.0
-    return made
-
-
-_V, _P = slice(1, 4), slice(4, 7)
-
-
-def _rotations(segment: Segment, start: gtsam.Rot3, end: gtsam.Rot3) -> Iterator[Quaternion]:
-    """Rotations at a segment's rows: what was measured, turned evenly so that it ends as it should."""
-    off = gtsam.Rot3.Logmap(start.compose(segment.measured.deltaRij()).between(end))
-    for at_s, turned in zip(segment.rows[:, 0].tolist(), segment.turns_at, strict=True):
-        yield quaternion(start.compose(turned).compose(gtsam.Rot3.Expmap(off * (at_s / segment.dt_s))))
+    axes, dt, whole = turned.matrix(), segment.dt_s, segment.measured
+    off = gtsam.Rot3.Logmap(turned.compose(whole.deltaRij()).between(turned_then))
+    slope: Floats = start[3:6] * dt
+    last_slope: Floats = (end[3:6] - axes @ whole.deltaVij()) * dt
+    last: Floats = end[:3] - axes @ whole.deltaPij()
+    for at_s, state in segment.inner:
+        s = at_s / dt
+        bend, bending = _cubic(start[:3], slope, last, last_slope, s)
+        row = (1 - s) * start + s * end
+        row[0:3], row[3:6] = axes @ state.position() + bend, axes @ state.velocity() + bending / dt
+        row[6:10] = quaternion(turned.compose(state.attitude()).compose(gtsam.Rot3.Expmap(off * s)))
+        row[16:] = 1.0, 0.0
+        yield at_s, row
 
 
 class Path:
@@ -125,58 +102,44 @@ class Path:
     def replace(self, times_ns: Sequence[int], rows: Floats) -> None:
         """Append rows, in place of those from the first of them on."""
         self.series.cut(times_ns[0])
-        self.series.extend(times_ns, rows.ravel().tolist())
+        self.series.extend(times_ns, rows)
 
     def at(self, time_ns: int) -> Point | None:
         """The estimate at a time; None if the path is empty."""
-        series = self.series
-        if not len(series):
+        times_ns = self.series.times_ns
+        if not times_ns:
             return None
-        after = bisect_right(series.times_ns, time_ns)
-        if after == 0:
-            return self._beyond(0, time_ns)
-        start_ns = series.times_ns[after - 1]
-        # Where the estimate begins again: extrapolate from before it.
-        if after == len(series) or start_ns == time_ns or series.row(after)[20]:
-            return self._beyond(after - 1, time_ns)
-        start, end = series.row(after - 1).tolist(), series.row(after).tolist()
-        h = (series.times_ns[after] - start_ns) / 1e9
-        s = (time_ns - start_ns) / 1e9 / h
-        # Numbers, as numpy takes long over three of them.
-        moves = [_cubic(start[n], start[n + 3] * h, end[n], end[n + 3] * h, s) for n in range(3)]
-        position, speed_m_s = [place for place, _ in moves], math.hypot(moves[0][1], moves[1][1]) / h
-        rotation = rot3(start[6:10]).slerp(s, rot3(end[6:10]))
-        sigma = [(1 - s) * a + s * b for a, b in zip(start[13:19], end[13:19], strict=True)]
-        return _point(position, speed_m_s, rotation, sigma, bool(end[19]))
-
-    def _beyond(self, index: int, time_ns: int) -> Point:
-        values = self.series.row(index)
-        dt = (time_ns - self.series.times_ns[index]) / 1e9
-        sigma = values[13:19].copy()
-        # Beyond the ends the velocity is constant, with noise of the acceleration of 2 m/s²/√Hz.
-        sigma[:3] = np.hypot(sigma[:3], 2.0 * math.sqrt(abs(dt) ** 3 / 3))
-        turns = bool(values[19]) and abs(dt) < 0.1
-        rotation = rot3(values[6:10].tolist())
-        if turns and dt and not math.isnan(values[10]):
-            rotation = rotation.compose(gtsam.Rot3.Expmap(values[10:13] * dt))
-        speed_m_s = math.hypot(*values[3:5].tolist())
-        return _point((values[0:3] + values[3:6] * dt).tolist(), speed_m_s, rotation, sigma.tolist(), turns)
+        after = bisect_right(times_ns, time_ns)
+        first = max(after - 1, 0)
+        rows = self.series.part(first, first + 2).tolist()
+        start, end = rows[0], rows[-1]
+        dt = (time_ns - times_ns[first]) / 1e9
+        # Where the estimate begins again it is extrapolated from before that, too.
+        if 0 < after < len(times_ns) and dt > 0 and not end[17]:
+            h = (times_ns[after] - times_ns[first]) / 1e9
+            s = dt / h
+            # Numbers, as numpy takes long over three of them.
+            moves = [_cubic(start[n], start[n + 3] * h, end[n], end[n + 3] * h, s) for n in range(3)]
+            position, speed_m_s = [place for place, _ in moves], math.hypot(moves[0][1], moves[1][1]) / h
+            rotation, turns = rot3(start[6:10]).slerp(s, rot3(end[6:10])), bool(end[16])
+            sigma = [(1 - s) * a + s * b for a, b in zip(start[10:16], end[10:16], strict=True)]
+        else:
+            # The velocity is constant, with noise of the acceleration of 2 m/s²/√Hz.
+            far_m = 2.0 * math.sqrt(abs(dt) ** 3 / 3)
+            position, speed_m_s = [start[n] + start[n + 3] * dt for n in range(3)], math.hypot(*start[3:5])
+            rotation, turns = rot3(start[6:10]), bool(start[16]) and abs(dt) < 0.1
+            sigma = [*(math.hypot(each, far_m) for each in start[10:13]), *start[13:16]]
+        x, y, z = (round(value, DECIMALS[0]) for value in position)
+        a, b, c, d, e, f = sigma
+        speed_m_s = round(speed_m_s, SPEED_DECIMALS)
+        return Point((x, y, z), speed_m_s, (a, b, c), quaternion(rotation), (d, e, f), turns)
 
 
 def _cubic(
-    start: Number, start_slope: Number, end: Number, end_slope: Number, s: Number
+    start: Number, start_slope: Number, end: Number, end_slope: Number, s: float
 ) -> tuple[Number, Number]:
     """Hermite's cubic at s from 0 to 1, and its slope."""
     rest, bend = 1 - s, 6 * s * (end - start)
     value = (1 + 2 * s) * rest * rest * start + s * s * (3 - 2 * s) * end
     value += s * rest * (rest * start_slope - s * end_slope)
     return value, rest * (bend + (1 - 3 * s) * start_slope) + s * (3 * s - 2) * end_slope
-
-
-def _point(
-    position: list[float], speed_m_s: float, rotation: gtsam.Rot3, sigma: list[float], turns: bool
-) -> Point:
-    a, b, c, d, e, f = sigma
-    x, y, z = (round(value, DECIMALS[0]) for value in position)
-    speed_m_s = round(speed_m_s, SPEED_DECIMALS)
-    return Point((x, y, z), speed_m_s, (a, b, c), quaternion(rotation), (d, e, f), turns)

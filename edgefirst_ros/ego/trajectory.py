@@ -14,12 +14,11 @@ from edgefirst_ros.ego.geometry import (
     Quaternion,
     Series,
     Vector,
-    after,
     basis,
     canonical,
     from_enu,
-    inverse,
     nearest_ns,
+    quaternion,
     rot3,
     rpy_deg,
 )
@@ -77,7 +76,7 @@ class Trajectory:
         self._known = motion is not None
         self._motion = motion or Motion(self._vehicle, rig_from_imu_xyzw, lagging(wait_ns))
         self._memory_ns = memory_ns
-        self._imu_from_rig = None if rig_from_imu_xyzw is None else inverse(rig_from_imu_xyzw)
+        self._imu_from_rig = rot3(rig_from_imu_xyzw or (0.0, 0.0, 0.0, 1.0)).inverse()
         self._has_odometry = odometry
         self._is_oriented = motion is not None and motion.oriented
         self._orientation = Series(4)
@@ -105,9 +104,7 @@ class Trajectory:
             if units.is_down:
                 x, y, z, w = units.rotation(np.array(rotation)).tolist()
                 rotation = x, y, z, w
-            if self._imu_from_rig is not None:
-                rotation = after(rotation, self._imu_from_rig)
-            self._orientation.add(time_ns, canonical(rotation))
+            self._orientation.add(time_ns, quaternion(rot3(rotation).compose(self._imu_from_rig)))
 
     def add_odometry(self, time_ns: int, odometry: Odometry) -> None:
         """Add an odometry message, whose pose is the rig's."""
@@ -124,7 +121,7 @@ class Trajectory:
     def judged(self) -> list[JudgedFix]:
         """Fixes accepted or refused since the last call."""
         if not self._known:
-            return self._motion.judged()
+            return self._motion.receiver.judged()
         outcomes, self._judged_fixes = self._judged_fixes, []
         return outcomes
 
@@ -133,17 +130,15 @@ class Trajectory:
         """Sentences on what has been found so far."""
         odometer, found = self._motion.odometer, [*self._motion.notes]
         if self._has_odometry and not self._follows:
-            found.append(f"the odometry {' and '.join(odometer.faults)}: it is not used")
-        if self._follows and not odometer.tells:
-            found.append("the odometry's velocities contradict its poses: speeds are those of its poses")
+            found.append(f"the odometry {odometer.fault}: it is not used")
         return found
 
     @property
     def doubts(self) -> list[str]:
         """Sentences on what makes the poses wrong that are written."""
-        found, faults = [*self._motion.doubts], self._motion.odometer.faults
-        if faults and self._follows:
-            found.append(f"the odometry {' and '.join(faults)}: the poses that are written are as wrong")
+        found, fault = [*self._motion.doubts], self._motion.odometer.fault
+        if fault and self._follows:
+            found.append(f"the odometry {fault}: the poses that are written are as wrong")
         return found
 
     @property
@@ -164,7 +159,7 @@ class Trajectory:
     @property
     def final_ns(self) -> float:
         """Poses up to this time are final: no message that can still come, in order of time, changes them."""
-        is_estimated = not self._known and (not self._has_odometry or self._motion.has_begun)
+        is_estimated = not self._known and (not self._has_odometry or bool(self._motion.nodes))
         if self._latest_ns is None or is_estimated:
             return -math.inf
         if self._follows:
@@ -181,7 +176,7 @@ class Trajectory:
             located: whether its ``location`` is needed, which takes longer than all the rest.
         """
         motion = self._motion
-        point = motion.point(time_ns)
+        point = motion.path.at(time_ns)
         place_basis = self._place_basis(motion.fixes_ns, time_ns, point)
         position = point.position_m if point is not None and place_basis is not PoseBasis.ASSUMED else None
         origin = None if position is None else motion.origin
@@ -247,10 +242,8 @@ class Trajectory:
         found = self._motion.odometer.pose(pose.time_ns, MOST_GAP_NS, HOLD_NS)
         if found is None:
             return pose
-        row, rests_on = found
-        x, y, z, a, b, c, d, ahead_m_s, aside_m_s = row[:9].tolist()
-        speed_m_s = round(math.hypot(ahead_m_s, aside_m_s), SPEED_DECIMALS)
-        sigmas = row[13:].tolist()
+        row, speed_m_s, rests_on = found
+        a, b, c, d, x, y, z, *sigmas = row.tolist()
         rotation = canonical((a, b, c, d))
         return replace(
             pose,
@@ -261,7 +254,7 @@ class Trajectory:
             rotation_basis=rests_on,
             position_sigma_m=_known(sigmas[:3]),
             rotation_sigma_rad=_known(sigmas[3:]),
-            speed_m_s=None if math.isnan(speed_m_s) else speed_m_s,
+            speed_m_s=None if math.isnan(speed_m_s) else round(speed_m_s, SPEED_DECIMALS),
         )
 
     def _sound(self, imu: Imu) -> Imu:

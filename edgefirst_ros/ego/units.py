@@ -7,14 +7,14 @@ what it holds. Gravity shows the unit of forces and which axis is up; turns show
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Sequence
 
-import gtsam
 import numpy as np
 
 from edgefirst_ros.ego.fixes import Fix, judged
-from edgefirst_ros.ego.geometry import LEAST, STANDARD_GRAVITY_M_S2, Floats, Quaternion, Slope, enu_axes, rot3
+from edgefirst_ros.ego.geometry import STANDARD_GRAVITY_M_S2, Floats, Quaternion, enu_axes, rot3
 from edgefirst_ros.ego.inertia import LEAST_FORCE_M_S2, MOST_FORCE_M_S2, SILENT_NS
 from edgefirst_ros.model.navigation import NavSatFix
 from edgefirst_ros.model.transform import product
@@ -26,6 +26,9 @@ UPRIGHT = 0.5
 """Cosine between the mean force and up: nothing speeds up by as much as gravity for long."""
 WAY_M, WAY_NS, MOST_WAY_NS = 10.0, 2_000_000_000, 20_000_000_000
 """Fixes this far apart show a course: noise of 1 m turns it by 8°."""
+LEAST, SURE, SAME = 10, 5.0, 0.3
+"""So many pairs tell a slope, if it is nearer to the expected one than so many standard deviations, and by a
+share: slip and filters change slopes by less."""
 _FLU_FROM_FRD = np.array((1.0, 0.0, 0.0, 0.0))
 _ENU_FROM_NED = np.array((math.sqrt(0.5), math.sqrt(0.5), 0.0, 0.0))
 
@@ -55,14 +58,13 @@ class Units:
         self._rows: list[Floats] = []
         self._sizes: list[tuple[float, float]] = []
         """Median force of the first windows, and its relative scatter."""
-        self._last: gtsam.Rot3 | None = None
         self._raised, self._raises = np.zeros(3), 0
         """Sum of forces where the orientations say up is."""
-        self._attitude = Slope(), Slope(), Slope()
         self._up = self._mount[2].copy()
         """Of the rig in the IMU's axes, until forces show it."""
         self._yaw: deque[tuple[int, float]] = deque(maxlen=4 * MOST_WAY_NS // WINDOW_NS)
-        self._course, self._fast = Slope(), 0
+        self._turns = np.zeros(4)
+        """Count, squares and products of turns by the gyroscope and by courses."""
         self._fix: Fix | None = None
         self._before: tuple[float, float] | None = None
         """Course and yaw of the way before."""
@@ -109,14 +111,15 @@ class Units:
 
     def add_samples(self, times_ns: Sequence[int], samples: Floats) -> None:
         """Take samples (n, 10) as ``inertia.sample_row`` gives them."""
-        start = 0
-        for index, time_ns in enumerate(times_ns):
-            self._times.append(time_ns)
-            if time_ns - self._times[0] >= WINDOW_NS:
-                self._rows.append(samples[start : index + 1])
-                self._window(np.array(self._times, np.int64), np.concatenate(self._rows))
-                self._times, self._rows, start = [time_ns], [], index
-        self._rows.append(samples[start:])
+        self._times.extend(times_ns)
+        self._rows.append(samples)
+        if not self._times or self._times[-1] - self._times[0] < WINDOW_NS:
+            return
+        times, rows, start = np.array(self._times, np.int64), np.concatenate(self._rows), 0
+        while (end := bisect_left(self._times, self._times[start] + WINDOW_NS)) < len(times):
+            self._window(times[start : end + 1], rows[start : end + 1])
+            start = end
+        self._times, self._rows = self._times[start:], [rows[start:]]
 
     def add_fix(self, time_ns: int, arrival: int, fix: NavSatFix) -> None:
         """Take a fix, and with it the course since one before."""
@@ -138,7 +141,8 @@ class Units:
             if self._before is not None:
                 turned = math.remainder(course - self._before[0], 2 * math.pi)
                 if abs(turned) < 2:  # who drives back the way turns round
-                    self._course.add(yaw - self._before[1], turned)
+                    mine = yaw - self._before[1]
+                    self._turns += 1, mine * mine, mine * turned, turned * turned
                     self._judge()
             self._before = course, yaw
 
@@ -148,11 +152,9 @@ class Units:
         force = rows[:, 7:].mean(axis=0)
         is_known = np.isfinite(turned).all() and np.isfinite(force).all()
         if not is_known or steps_s.max() > SILENT_NS / 1e9:
-            self._last = self._before = self._fix = None
+            self._before = self._fix = None
             return
         length_s = float(steps_s.sum())
-        # Nothing that takes pictures turns round in a second.
-        self._fast = self._fast + 1 if np.linalg.norm(turned) > 2 * math.pi * length_s else 0
         if len(self._sizes) < LEAST:
             self._weigh(rows[:, 7:])
             self._judge()
@@ -160,7 +162,13 @@ class Units:
         if not math.isnan(self.force):  # a bend tilts forces over five seconds by less than 20°
             up = force / max(float(np.linalg.norm(force)), 1e-9)
             self._up += (up - self._up) * (min(1.0, length_s / 5) if self._yaw else 1.0)
-        self._orient(rows[-1, :4], turned, force)
+        told, is_felt = (
+            rows[-1, :4],
+            LEAST_FORCE_M_S2 <= np.linalg.norm(force) * self.force <= MOST_FORCE_M_S2,
+        )
+        if np.isfinite(told).all() and told.any() and is_felt:
+            self._raised += rot3(told).matrix() @ force
+            self._raises += 1
         last = self._yaw[-1][1] if self._yaw else 0.0
         lean = max(float(np.linalg.norm(self._up)), 1e-9)
         self._yaw.append((int(times[-1]), last + float(turned @ self._up) / lean))
@@ -176,31 +184,25 @@ class Units:
         # Forces without gravity may be as large as this, but not as steady.
         self.force = STANDARD_GRAVITY_M_S2 if 0.85 < size < 1.15 and scatter < 0.1 else math.nan
 
-    def _orient(self, told: Floats, turned: Floats, force: Floats) -> None:
-        """Compare an orientation with the rates since the last one, and with where up is."""
-        last, self._last = self._last, None
-        if not np.isfinite(told).all() or not told.any():
-            return
-        self._last = rot3(told)
-        if LEAST_FORCE_M_S2 <= float(np.linalg.norm(force)) * self.force <= MOST_FORCE_M_S2:
-            self._raised += self._last.matrix() @ force
-            self._raises += 1
-        if last is not None:
-            others = gtsam.Rot3.Logmap(last.between(self._last)).tolist()
-            for slope, mine, other in zip(self._attitude, turned.tolist(), others, strict=True):
-                slope.add(mine, other)
-
     def _judge(self) -> None:
         if self.contradictions:
             return
-        is_turn = any(each.is_near(DEGREE) for each in self._attitude) and not self._course.is_near(1.0)
-        if self._fast > 1 or self._course.is_near(DEGREE) or is_turn:
+        if self._turn_by(DEGREE):
             self.rate = DEGREE
         if self._raises < 2 or self._raised[2] > UPRIGHT * float(np.linalg.norm(self._raised)):
             return
         # Forces that are negated look the same, but make turns look as if they were to the other side.
         up = float(self._mount[2] @ self._up)
         self.is_down = self.is_down or (
-            up < -UPRIGHT * float(np.linalg.norm(self._up)) and self._course.is_near(self.rate)
+            up < -UPRIGHT * float(np.linalg.norm(self._up)) and self._turn_by(self.rate)
         )
         self.oriented = self.is_down
+
+    def _turn_by(self, expected: float) -> bool:
+        """Whether courses turn so much for each radian by the gyroscope, for sure."""
+        count, squares, products, others = self._turns.tolist()
+        if count < LEAST or squares <= 1e-6 * others:
+            return False
+        slope = products / squares
+        sigma = math.sqrt(max(0.0, others - slope * products) / (count - 1) / squares)
+        return abs(slope / expected - 1) < SAME and 2 * SURE * sigma < expected

@@ -128,6 +128,7 @@ class Code(StrEnum):
     POSES_DOUBTED = "poses_doubted"
     MOUNT_MOVES = "mount_moves"
     MISPLACED = "misplaced"
+    UNSTAMPED = "unstamped"
     RECORDING_DAMAGED = "recording_damaged"
     UNCHECKED = "unchecked"
     FROZEN = "frozen"

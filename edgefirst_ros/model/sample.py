@@ -212,6 +212,7 @@ class SequenceInfo:
         vehicle: as configured.
         pictures: all, or which were asked for.
         rig: name of the rig's own sequence, where this one is of a camera beside the reference.
+        drive: name of the first sequence of its drive, where it is another one.
         simulated: a simulator gives the time, or the host is called one.
     """
 
@@ -222,6 +223,7 @@ class SequenceInfo:
     vehicle: Vehicle = Vehicle()
     pictures: str = "all"
     rig: str = ""
+    drive: str = ""
     simulated: bool = False
 
 

@@ -28,6 +28,9 @@ from edgefirst_ros.pipeline.sequencer import SPLIT
 from edgefirst_ros.pipeline.session import SequenceSummary, Session
 from edgefirst_ros.timing.gaps import StreamStats
 
+DRIVE_ENDED = "end of the recording"
+"""Why a source ends that is not just paused."""
+
 
 @dataclass(frozen=True, slots=True)
 class Progress:
@@ -194,11 +197,13 @@ class Pipeline:
         """Drop, for this reason, what has not been handed to writers, as no time is left; any thread."""
         self._session.cut = reason
 
-    def end_source(self, reason: str = "end of the recording") -> None:
+    def end_source(self, reason: str = DRIVE_ENDED) -> None:
         """The source ends: everything held leaves, unless it goes on elsewhere."""
         if self._is_last:
             self._intake.end(reason)
         self._session.last_ns = None
+        if reason == DRIVE_ENDED:  # after a pause the drive goes on
+            self._session.drive = ""
 
     @property
     def _is_last(self) -> bool:

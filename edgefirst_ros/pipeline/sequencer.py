@@ -192,7 +192,8 @@ class Sequencer:
         vehicle = Vehicle(**config.vehicle.model_dump())
         simulated = session.ledger.has_clock or "sim" in re.split("[^a-z]+", session.host.lower())
         own = free, session.host, time_ns, config.rig_frame, vehicle, config.selected
-        info = SequenceInfo(*own, simulated=simulated)
+        session.drive = session.drive or free
+        info = SequenceInfo(*own, drive="" if session.drive == free else session.drive, simulated=simulated)
         session.fanout.begin(info)
         return info
 

@@ -80,6 +80,7 @@ class Session:
         fanout: takes its samples and measurements.
         host: that they come from.
         name: of its next sequence; None for one made of host and time.
+        drive: name of the first sequence of the drive that is read; empty before it.
         end_ns: acquisition time from which on messages belong to the next session; None while there is none.
         cut: why nothing is handed to writers any more; empty while there is time. Any thread may set it.
         notes: sentences for the user, once each.
@@ -91,6 +92,7 @@ class Session:
     fanout: FanOut
     host: str = ""
     name: str | None = None
+    drive: str = ""
     end_ns: int | None = None
     cut: str = ""
     notes: list[str] = field(default_factory=list)

@@ -21,7 +21,7 @@ from edgefirst_ros.report.drives import (
     time_of,
 )
 from edgefirst_ros.report.models import Recording, Report
-from edgefirst_ros.report.sensors import assumed, misplaced
+from edgefirst_ros.report.sensors import assumed, misplaced, unstamped
 from edgefirst_ros.report.shortfalls import (
     FEW_SAMPLES,
     formats_lacking,
@@ -63,7 +63,7 @@ def judge(report: Report) -> Verdict:
     found = [
         *_interruption(report), *_silences(report, silent), *shortfalls(report), *unreadable(report),
         *sequence_findings(report),
-        *content_findings(report), *misplaced(report), *assumed(report),
+        *content_findings(report), *misplaced(report), *assumed(report), *unstamped(report),
         *(each for recording in report.recordings for each in damage_of(recording)), *_unchecked(report),
     ]  # fmt: skip
     ranked = sorted(found, key=lambda e: (e.is_part, e.code is not Code.INTERRUPTED, -e.share))
@@ -89,12 +89,12 @@ def warnings_of(report: Report) -> list[Finding]:
     few = (each for each in lacking if FEW_SAMPLES <= each.share < 1)
     return [
         *_emptiness(report), *sequence_findings(report),
-        *misplaced(report), *refused_parts(report), *content, *few,
+        *misplaced(report), *unstamped(report), *refused_parts(report), *content, *few,
     ]  # fmt: skip
 
 
 def _emptiness(report: Report) -> Iterator[Finding]:
-    if report.samples == 0:
+    if report.samples == 0 and not report.interrupted:
         why = "" if _chosen(report)[0] > 0 else ": no camera frame arrived, or none was selected"
         yield Finding(Code.NO_SAMPLES, f"the dataset is empty{why}", share=1.0, severity=Severity.ERROR)
 
@@ -131,7 +131,7 @@ def _head(report: Report) -> str:
     if samples is None:
         return "how many samples there are is not known"
     if not samples:
-        return "no samples" + ("" if report.topics else ": nothing was received")
+        return "no samples" + ("" if report.topics or report.interrupted else ": nothing was received")
     few = _few(report)
     if report.purpose == "recording" and few:
         return f"{samples:,} of {few:,} camera frames would become samples"

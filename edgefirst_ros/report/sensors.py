@@ -133,6 +133,20 @@ def assumed(report: Report) -> Iterator[Finding]:
             yield Finding(Code.MISPLACED, text, share=MOVES_SHARE, severity=severity)
 
 
+def unstamped(report: Report) -> Iterator[Finding]:
+    """Sensors whose times are guessed, as their stamps say nothing and nobody chose the time of receipt."""
+    guessed: dict[str, None] = {}
+    for sequence in report.sequences:
+        for topic, stream in (sequence.streams or {}).items():
+            clock = sequence.clocks.get(topic)
+            if KINDS.get(stream.role) in _SEEING and clock is not None and clock.source == "receive":
+                guessed |= {} if "as configured" in clock.finding else {topic: None}
+    if guessed:
+        names = ", ".join(topic.strip("/") for topic in guessed)
+        text = f"no usable stamps: {names}: times are those of receipt less their latency_ms"
+        yield Finding(Code.UNSTAMPED, text, tuple(guessed), share=MOVES_SHARE)
+
+
 def _is_meant(report: Report, sensor: str) -> bool:
     """Whether the configuration says where a sensor is."""
     entries = report.configuration.get("topics")

@@ -500,6 +500,9 @@ class _Chooser:
             )
             rule["latency_ms"] = round(guess_ms if seen.ends_ns is None else seen.ends_ns / 1e6 + PACKED_MS)
             said.append("stamps of another clock; its latency is a guess")
+        elif role.sensor.kind is not CALIBRATION and seen.sound and not seen.lags_ns:
+            rule["latency_ms"] = 0
+            said.append("no stamps; its latency is taken to be none")
         if seen.topic in self._views:
             said.append(f"depth {self._views[seen.topic]}")
         rule |= _pairing(seen, role)

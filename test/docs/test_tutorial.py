@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import subprocess
 import sys
+from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from snippets import blocks, lines
 from typer.testing import CliRunner
 
 from edgefirst_ros.cli.app import app
+from edgefirst_ros.formats.edgefirst.options import BlockSplit
 
 PAGE = REPOSITORY / "docs" / "tutorial.md"
 SHORT = {
@@ -48,6 +51,17 @@ def test_each_block_of_the_tutorial_runs(tmp_path: Path, monkeypatch: pytest.Mon
         assert (tmp_path / name).stat().st_size > 100
     assert (tmp_path / "out" / "edgefirst" / "city" / "capture_report.html").is_file()
     assert len(known["train"]) > 4
+
+
+def test_the_samples_of_each_group_are_as_many_as_it_says() -> None:
+    """Three drives of 20 s with two samples a second, as its first steps make them."""
+    host_time, found = "maivin-sim_2026_05_01_09_00_00", Counter[str]()
+    times = [1_777_626_000_000_000_000 + half_s * 500_000_000 for half_s in range(40)]
+    for name in (host_time, f"{host_time}_2", f"{host_time}_3"):
+        found.update(map(BlockSplit(name, times[0], times[-1], 0.2).group, times))
+    text = PAGE.read_text(encoding="utf-8")
+    said = re.findall(r"about (\d+) samples|About (\d+) others are for validation|The (\d+) between", text)
+    assert [int("".join(each)) for each in said] == [found["train"], found["val"], found["test"]]
 
 
 def test_the_notebook_is_made_of_the_tutorial() -> None:

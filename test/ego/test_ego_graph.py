@@ -14,13 +14,12 @@ from scipy.spatial.transform import Rotation
 from scipy.stats import multivariate_normal
 
 from edgefirst_ros.ego import graph
-from edgefirst_ros.ego.graph import Node, Optimum, Place, Prior, Rolling, rough
+from edgefirst_ros.ego.graph import Node, Optimum, Place, Prior, rough
 from edgefirst_ros.ego.inertia import Preintegrator
 
 S = 1_000_000_000
 G = 9.81
 NO_ORIENTATION = (math.nan,) * 4
-ROLLING = Rolling(np.eye(3))
 
 
 @dataclass(frozen=True)
@@ -234,7 +233,7 @@ def test_the_optimum_is_that_of_dense_least_squares(white: float, slow: float, e
     spread = np.sqrt(np.diagonal(np.linalg.inv(fitted.jac.T @ fitted.jac))).reshape(-1, 15)
     before = [node.pose.rotation() for node in nodes]
 
-    optimum = Optimum(nodes, prior, Rolling(None), rounds=10)
+    optimum = Optimum(nodes, prior, rolls=False, rounds=10)
     found = np.empty((len(nodes), 9))
     for row, node, rotation in zip(found, optimum.nodes, before, strict=True):
         row[:3] = gtsam.Rot3.Logmap(rotation.between(node.pose.rotation()))
@@ -251,7 +250,7 @@ def test_sigmas_are_of_true_errors() -> None:
     ratios = []
     for seed in range(15):
         nodes = noisy(seed, drive, 0.3, 0.5)
-        optimum = Optimum(nodes, begun(nodes[0], heading_rad=1.0), ROLLING, rounds=8)
+        optimum = Optimum(nodes, begun(nodes[0], heading_rad=1.0), rolls=True, rounds=8)
         off = np.array([node.pose.translation() for node in optimum.nodes]) - drive.places_m
         ratios.append((off / sigmas(optimum, nodes)[:, :3])[len(nodes) // 2])
     # The mean of 45 squares of normal numbers has a deviation of 0.21.
@@ -262,34 +261,34 @@ def test_sigmas_are_of_true_errors() -> None:
 
 
 @pytest.mark.parametrize("online", [False, True])
-@pytest.mark.parametrize("rolling", [Rolling(None), ROLLING], ids=["free", "rolling"])
+@pytest.mark.parametrize("rolls", [False, True], ids=["free", "rolling"])
 @pytest.mark.parametrize("cut", [8, 9])
-def test_a_prior_stands_for_what_is_gone(rolling: Rolling, cut: int, online: bool) -> None:
+def test_a_prior_stands_for_what_is_gone(rolls: bool, cut: int, online: bool) -> None:
     drive = Drive()
 
     def made() -> list[Node]:
         return noisy(7, drive, 0.2, 0.3, every=2)
 
     nodes = made()
-    whole = Optimum(nodes, begun(nodes[0]), rolling, rounds=10)
+    whole = Optimum(nodes, begun(nodes[0]), rolls=rolls, rounds=10)
     expected = sigmas(whole, nodes[cut:])
     places = np.array([node.pose.translation() for node in nodes[cut:]])
     turns = [node.pose.rotation() for node in nodes[cut:]]
     if online:  # what comes later is not known yet when the prior is made
         nodes = made()
-        past = Optimum(nodes[: cut + 1], begun(nodes[0]), rolling, rounds=10)
+        past = Optimum(nodes[: cut + 1], begun(nodes[0]), rolls=rolls, rounds=10)
         prior = past.prior_at(cut)
     else:
         prior = whole.prior_at(cut)
-    rest = Optimum(nodes[cut:], prior, rolling, rounds=10)
+    rest = Optimum(nodes[cut:], prior, rolls=rolls, rounds=10)
     found = np.array([node.pose.translation() for node in nodes[cut:]])
     # Online it is linearized where the past alone has it; slip is a share of the speed, which has changed.
-    rel = 0.02 if online else 2e-3
+    rel = 0.025 if online else 2e-3
     assert np.abs((found - places) / expected[:, :3]).max() < 5 * rel
     for turn, node, sigma in zip(turns, nodes[cut:], expected[:, 3:], strict=True):
         assert np.abs(gtsam.Rot3.Logmap(turn.between(node.pose.rotation())) / sigma).max() < 5 * rel
     assert sigmas(rest, nodes[cut:]) == pytest.approx(expected, rel=rel)
-    alone = Optimum(nodes[cut:], begun(nodes[cut]), rolling, rounds=10)
+    alone = Optimum(nodes[cut:], begun(nodes[cut]), rolls=rolls, rounds=10)
     assert not np.allclose(sigmas(alone, nodes[cut:]), expected, rtol=0.05), "the past tells something"
 
 
@@ -313,7 +312,7 @@ def test_the_evidence_of_slow_errors_is_the_density_of_the_fixes(
         for node in nodes:
             node.standing = True
         prior = rough(nodes[0], tilt_rad=1e-3, heading_rad=0.01, place_m=0.01, known_bias=True)
-        optimum = Optimum(nodes, prior, Rolling(None), rounds=4)
+        optimum = Optimum(nodes, prior, rolls=False, rounds=4)
         found = list(optimum.evidence([np.array((each[0], *each)) for each in candidates.tolist()]))
         densities = []
         for each in candidates.tolist():
@@ -336,7 +335,7 @@ def test_a_new_beginning_cuts_the_place_but_not_the_turn() -> None:
     for node in nodes[again:]:
         assert node.place is not None
         node.place = replace(node.place, position_m=node.place.position_m + away)
-    optimum = Optimum(nodes, begun(nodes[0]), ROLLING, rounds=10)
+    optimum = Optimum(nodes, begun(nodes[0]), rolls=True, rounds=10)
     found = np.array([node.pose.translation() for node in nodes])
     assert np.abs(found[:again] - drive.places_m[:again]).max() < 0.6
     assert np.abs(found[again:] - drive.places_m[again:] - away).max() < 0.6
@@ -346,7 +345,7 @@ def test_a_new_beginning_cuts_the_place_but_not_the_turn() -> None:
     nodes[again].begins_again = True
     for node in nodes[again + 1 :]:
         node.place = None
-    optimum = Optimum(nodes, begun(nodes[0], heading_rad=graph.ANY_RAD), ROLLING, rounds=10)
+    optimum = Optimum(nodes, begun(nodes[0], heading_rad=graph.ANY_RAD), rolls=True, rounds=10)
     assert (
         optimum.heading_sigma_rad(nodes[again])
         < 1.5 * optimum.heading_sigma_rad(nodes[again - 1]) + 0.05 * 0.25
@@ -355,5 +354,5 @@ def test_a_new_beginning_cuts_the_place_but_not_the_turn() -> None:
     assert np.linalg.norm(gtsam.Rot3.Logmap(true.between(nodes[again].pose.rotation()))) < 0.12
     assert abs(drive.yaw(drive.times_s[again]) - drive.yaw(drive.times_s[again - 1])) > 0.2
     nodes[again].place = None
-    optimum = Optimum(nodes, begun(nodes[0]), ROLLING, rounds=10)
+    optimum = Optimum(nodes, begun(nodes[0]), rolls=True, rounds=10)
     assert optimum.sigmas([nodes[again]])[0, 0] > 100 * optimum.sigmas([nodes[again - 1]])[0, 0]

@@ -124,7 +124,7 @@ def test_a_long_drive_needs_no_more_memory_than_a_short_one() -> None:
         if tick % 40 == 0:
             trajectory.add_fix(ns(tick / 20), tick, NavSatFix(48 + tick * 2e-6, 11.5, 500.0, 0))
             list(trajectory.judged())
-        sizes.append(len(trajectory._motion._nodes) + len(trajectory._orientation))
+        sizes.append(len(trajectory._motion.nodes) + len(trajectory._orientation))
     assert max(sizes) < 2000, "rows are forgotten a thousand at a time"
 
 

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
-from edgefirst_ros.ego.geometry import Quaternion, Series, after, canonical, inverse, rpy_deg
+from edgefirst_ros.ego.geometry import Quaternion, Series, canonical, rpy_deg
 
 
 def of_euler(yaw: float, pitch: float, roll: float) -> Quaternion:
@@ -75,11 +75,7 @@ def test_in_between_it_turns_at_constant_rate_the_short_way(
         assert angle_deg(between, end) == pytest.approx(whole * (1 - share), abs=1e-5)
 
 
-@given(ROTATIONS, ROTATIONS)
-def test_rotations_compose_and_return(outer: Quaternion, inner: Quaternion) -> None:
-    vector = [1.0, -2.0, 3.0]
-    turned = Rotation.from_quat(outer).apply(Rotation.from_quat(inner).apply(vector))
-    assert Rotation.from_quat(after(outer, inner)).apply(vector) == pytest.approx(turned, abs=1e-9)
-    assert angle_deg(after(outer, inverse(outer)), (0, 0, 0, 1)) < 1e-4
-    assert angle_deg(canonical(outer), outer) < 1e-4
-    assert canonical(outer)[3] >= 0
+@given(ROTATIONS)
+def test_of_two_quaternions_of_a_rotation_one_is_taken(rotation: Quaternion) -> None:
+    assert angle_deg(canonical(rotation), rotation) < 1e-4
+    assert canonical(rotation)[3] >= 0

@@ -38,7 +38,7 @@ def off(vehicle: Vehicle, *, live: bool, seconds: int = 10) -> tuple[float, floa
     motion.finish()
     turned_deg, moved_m = [], []
     for since_ns in (2_000_000_000, 5_000_000_000, 9_000_000_000):
-        point, state = motion.point(START_NS + since_ns), world.rig.state(since_ns / 1e9)
+        point, state = motion.path.at(START_NS + since_ns), world.rig.state(since_ns / 1e9)
         assert point is not None
         cosine = (np.trace(state.rotation().T @ matrix_of(point.rotation_xyzw)) - 1) / 2
         turned_deg.append(np.degrees(np.arccos(np.clip(cosine, -1, 1))))

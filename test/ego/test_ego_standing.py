@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 from places import REPOSITORY
-from test_ego_graph import ROLLING, Drive, begun, give_fixes
+from test_ego_graph import Drive, begun, give_fixes
 
 from edgefirst_ros.ego.graph import Optimum, rough
 
@@ -44,7 +44,7 @@ def test_a_velocity_that_is_unsure_may_be_zero(white_m: float, sure: bool) -> No
     nodes = drive.nodes()
     give_fixes(nodes, drive.places_m, white_m, 0.1)
     prior = rough(nodes[0], tilt_rad=1e-3, heading_rad=0.1, place_m=5.0, known_bias=True)
-    optimum = Optimum(nodes, prior, ROLLING, rounds=6)
+    optimum = Optimum(nodes, prior, rolls=True, rounds=6)
     assert optimum.moves(nodes[-1]) is sure
     # How it changes the IMU knows all the same.
     assert not optimum.moves(nodes[-1], nodes[0])
@@ -59,7 +59,7 @@ def test_a_new_beginning_frees_the_slow_error_of_fixes() -> None:
     give_fixes(nodes, drive.places_m + off_m, 0.3, 4.0)
     wrong = next(node for node in nodes if node.time_ns >= 5_000_000_000)
     wrong.begins_again = True
-    Optimum(nodes, begun(nodes[0], place_m=0.1), ROLLING, rounds=8)
+    Optimum(nodes, begun(nodes[0], place_m=0.1), rolls=True, rounds=8)
     east_m = [float(node.slow.translation()[0]) for node in nodes]
     assert east_m[0] == pytest.approx(-8.0, abs=0.5)
     assert east_m[-1] == pytest.approx(0.0, abs=0.5)

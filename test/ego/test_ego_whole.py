@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from ego_drives import MEMS, Case, Off, S, ns, whole
 from faulty import ImuErrors
+from scipy.spatial.transform import Rotation
 
 from edgefirst_ros.ego.fixes import Vehicle
-from edgefirst_ros.ego.geometry import after, inverse
 from edgefirst_ros.ego.motion import Motion, Pace, solve
 from edgefirst_ros.ego.navigationlog import NavigationLog
 from edgefirst_ros.model.reasons import Reason
@@ -169,7 +169,7 @@ def test_the_origin_is_the_first_fix_that_is_believed() -> None:
     _, _, second = Case().fixes()[2]
     assert solution.origin.latitude_deg == second.latitude_deg
     assert plain.origin.latitude_deg == Case().fixes()[0][2].latitude_deg
-    point = solution.point(ns(0.135))
+    point = solution.path.at(ns(0.135))
     assert point is not None
     assert math.dist(point.position_m, (0, 0, 0)) < 0.01
 
@@ -197,8 +197,8 @@ def test_an_imu_that_is_turned_is_found_and_not_undone(kind: str, angle_deg: flo
     assert mended.mounting is None
     told = case.samples()[300][1].orientation_xyzw
     assert told is not None
-    x, y, z, w = after(told, inverse(mounting.rig_from_imu_xyzw))
-    yaw_deg = math.degrees(math.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z)))
+    rig = Rotation.from_quat(told) * Rotation.from_quat(mounting.rig_from_imu_xyzw).inv()
+    yaw_deg = rig.as_euler("ZYX", degrees=True)[0]
     true_deg = math.degrees(case.world.rig.state(6.004).yaw_rad)
     assert abs(math.remainder(yaw_deg - true_deg, 360)) < 0.5
 
@@ -219,7 +219,7 @@ def test_blocks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("edgefirst_ros.ego.motion.WHOLE", short)
     in_many = solve(case.log(), Vehicle(), None)
     for at in TIMES[1:-1:20]:
-        one, many = in_one.point(ns(float(at))), in_many.point(ns(float(at)))
+        one, many = in_one.path.at(ns(float(at))), in_many.path.at(ns(float(at)))
         assert one is not None
         assert many is not None
         assert many.position_m == pytest.approx(one.position_m, abs=0.1)
@@ -230,12 +230,12 @@ def test_the_same_measurements_give_the_same_motion() -> None:
     """To the last bit, whatever was estimated before."""
     case = Case(seconds=5.0, imu=MEMS, oriented=False)
     one, _, other = (solve(each.log(), Vehicle(), None) for each in (case, Case(seconds=3.0), case))
-    assert [one.point(ns(at)) for at in TIMES[:70:7]] == [other.point(ns(at)) for at in TIMES[:70:7]]
+    assert [one.path.at(ns(at)) for at in TIMES[:70:7]] == [other.path.at(ns(at)) for at in TIMES[:70:7]]
 
 
 def test_it_stops_when_told() -> None:
     solution = solve(Case().log(), Vehicle(), None, lambda: False)
-    assert solution.point(ns(5.0)) is None
+    assert solution.path.at(ns(5.0)) is None
 
 
 def test_an_orientation_of_other_axes_is_not_used() -> None:

@@ -8,7 +8,7 @@ from reports import account, ns, report, stream
 from edgefirst_ros.cli.shared import exit_code
 from edgefirst_ros.model.reasons import Code, Reason
 from edgefirst_ros.report.drives import clock
-from edgefirst_ros.report.judge import Verdict, judge
+from edgefirst_ros.report.judge import Verdict, judge, warnings_of
 from edgefirst_ros.report.models import Report, parsed
 from edgefirst_ros.report.shortfalls import losses
 
@@ -278,6 +278,12 @@ def test_who_stopped_a_conversion_is_told_so_first() -> None:
     found = judge(parsed(values))
     assert (found.grade, found.findings[0].code) == ("fair", Code.INTERRUPTED)
     assert found.sentence == "fair: 540 samples; stopped by you at 0:17 of 0:20"
+
+
+def test_who_stopped_before_the_first_sample_is_told_no_other_cause() -> None:
+    stopped = parsed(report({}, samples=0, frames=0) | {"interrupted": "0:00 of 0:20"})
+    assert judge(stopped).sentence == "empty: no samples; stopped by you at 0:00 of 0:20"
+    assert warnings_of(stopped) == []
 
 
 class TestOfFormats:

@@ -15,7 +15,7 @@ from edgefirst_ros.model.reasons import Code, Finding, Severity
 from edgefirst_ros.model.transform import matrix_of, product, quaternion_of_angles
 from edgefirst_ros.report.judge import judge, warnings_of
 from edgefirst_ros.report.models import parsed
-from edgefirst_ros.report.sensors import assumed, misplaced
+from edgefirst_ros.report.sensors import assumed, misplaced, unstamped
 
 OPTICAL = (-0.5, 0.5, -0.5, 0.5)
 """Of a camera that looks ahead, as ROS's static_transform_publisher has it for -90, 0, -90 degrees."""
@@ -128,3 +128,11 @@ def test_parts_that_are_not_written_count_but_for_stray_points(why: str, grade: 
     verdict = judge(parsed(made))
     assert verdict.grade == grade
     assert (why in verdict.sentence) is (grade == "poor")
+
+
+def test_times_that_are_guessed_are_said_unless_they_were_chosen() -> None:
+    made = values()
+    for text, expected in (("it has no stamp", [Code.UNSTAMPED]), ("receive time, as configured", [])):
+        made["sequences"][0]["clocks"] = {"/cam": {"source": "receive", "finding": text}}
+        assert [each.code for each in unstamped(parsed(made))] == expected
+        assert judge(parsed(made)).grade == ("fair" if expected else "good")

@@ -461,3 +461,13 @@ def test_poses_are_motion_where_they_are_the_robots() -> None:
     found = looked(content).suggestion("robot")
     assert found.used["/pose"] is Role.ODOMETRY
     assert found.left_out["/goal_pose"].startswith("no pose of the robot")
+
+
+def test_a_topic_without_stamps_gets_no_latency_of_another_robot() -> None:
+    robot, topic = made("turtlebot"), "/scan"
+    content = [
+        each._replace(data=each.data[:4] + bytes(8) + each.data[12:]) if each.topic == topic else each
+        for each in robot.content
+    ]
+    values = looked(content).suggestion("robot").values["topics"]
+    assert [rule.get("latency_ms") for rule in values.values() if rule["topic"] == topic] == [0]

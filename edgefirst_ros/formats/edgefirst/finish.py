@@ -200,7 +200,7 @@ _CATEGORICAL = re.compile(rb"\d{1,9};\d{1,9};u(?:8|16|32);\w*")
 
 @dataclass(slots=True)
 class _Summary:
-    """What must be known before the first batch: labels, columns in use, time span of each drive.
+    """What must be known before the first batch: labels, columns in use, time spans, each drive's sequences.
 
     What several cameras saw at one time is in one group.
     """
@@ -209,11 +209,11 @@ class _Summary:
     used: set[str] = field(default_factory=set)
     looked: set[str] = field(default_factory=set)
     span_ns: dict[str, tuple[int, int]] = field(default_factory=dict)
-    sequences: set[str] = field(default_factory=set)
+    drives: dict[str, set[str]] = field(default_factory=dict)
 
 
 class TableFile(NamedTuple):
-    """What was written: rows, bytes, their CRC-32, and of all samples ``Looked``, labels and groups."""
+    """What was written: rows, bytes, their CRC-32; of all samples ``Looked``, labels, groups, drives."""
 
     rows: int
     size: int
@@ -221,6 +221,7 @@ class TableFile(NamedTuple):
     looked: frozenset[str] = frozenset()
     labels: Sequence[str] = ()
     groups: frozenset[str] = frozenset()
+    drives: int = 0
 
 
 def write_table(journal: SampleJournal, path: Path, options: EdgeFirstOptions) -> TableFile:
@@ -251,7 +252,8 @@ def write_table(journal: SampleJournal, path: Path, options: EdgeFirstOptions) -
     schema = pa.schema(fields, notes)
     batches = (_to_arrow(batch, schema_columns, schema) for batch in _batches(journal, group))
     written = write_arrow(path, schema, batches)
-    return written._replace(looked=frozenset(summary.looked), labels=labels, groups=frozenset(groups))
+    found = written._replace(looked=frozenset(summary.looked), labels=labels, groups=frozenset(groups))
+    return found._replace(drives=len(summary.drives))
 
 
 PARQUET = partial(pq.ParquetWriter, compression="zstd")
@@ -375,9 +377,9 @@ def _summarise(journal: SampleJournal) -> _Summary:
     summary = _Summary()
     for committed in journal:
         record = committed.record
-        first, last = summary.span_ns.get(record.drive, (record.time_ns, record.time_ns))
-        summary.span_ns[record.drive] = (min(first, record.time_ns), max(last, record.time_ns))
-        summary.sequences.add(record.sequence)
+        first, last = summary.span_ns.get(record.moments, (record.time_ns, record.time_ns))
+        summary.span_ns[record.moments] = (min(first, record.time_ns), max(last, record.time_ns))
+        summary.drives.setdefault(_drive(record), set()).add(record.sequence)
         summary.used |= _fields_in_use(record)
         summary.looked.update(record.looked)
         for annotation in record.annotations:
@@ -389,6 +391,10 @@ def _summarise(journal: SampleJournal) -> _Summary:
     return summary
 
 
+def _drive(record: SampleRecord) -> str:
+    return record.drive or record.moments
+
+
 def _fields_in_use(record: SampleRecord | Annotation) -> set[str]:
     return {f.name for f in fields(record) if getattr(record, f.name) is not None}
 
@@ -398,13 +404,15 @@ def _split(summary: _Summary, options: EdgeFirstOptions) -> Callable[[SampleReco
     ratio = options.val_ratio
     if options.split == "time":
         blocks = {
-            drive: BlockSplit(drive, first, last, ratio) for drive, (first, last) in summary.span_ns.items()
+            name: BlockSplit(name, first, last, ratio) for name, (first, last) in summary.span_ns.items()
         }
-        return lambda record: blocks[record.drive].group(record.time_ns)
-    whole = drive_group(drive_of(summary.sequences), ratio) if summary.sequences else GROUPS[0]
+        return lambda record: blocks[record.moments].group(record.time_ns)
+    whole = {drive: drive_group(drive_of(names), ratio) for drive, names in summary.drives.items()}
     if options.split == "drive":
-        return lambda _: whole
-    return lambda record: whole if record.location is None else place_group(*record.location, ratio)
+        return lambda record: whole[_drive(record)]
+    return lambda record: (
+        whole[_drive(record)] if record.location is None else place_group(*record.location, ratio)
+    )
 
 
 def _batches(journal: SampleJournal, of: Callable[[SampleRecord], str]) -> Iterator[list[TableRow]]:

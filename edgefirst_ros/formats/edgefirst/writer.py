@@ -160,10 +160,11 @@ class EdgeFirstWriter(DatasetWriter[tuple[SampleJournal, Archive]]):
         self._judge_motion()
         journal, archive = store
         if self._has_samples:
-            groups = complete_dataset(self.paths, archive, journal, self.options).groups
-            if self.options.split != "time" and len(groups) == 1:
-                advice = "use --split time, or convert several drives"
-                self._notes.append(f"all samples are in {''.join(groups)}: {advice}")
+            table = complete_dataset(self.paths, archive, journal, self.options)
+            if self.options.split != "time" and len(table.groups) == 1:
+                drives = "1 drive" if table.drives == 1 else f"{table.drives:,} drives"
+                where = f"all samples of {drives} are in {''.join(table.groups)}"
+                self._notes.append(f"{where}: use --split time, or convert ten drives or more")
             return True
         self._release(store)
         *others, journal_path = self.paths.unfinished()

@@ -217,6 +217,7 @@ def prepare_sample(
         looked=tuple(sorted(annotations.looked)),
         quality=_quality(sample, {file.topic for file in out.files} | {*annotations.topics}),
         rig=safe_name(sample.sequence.rig) if sample.sequence.rig else None,
+        drive=safe_name(sample.sequence.drive) if sample.sequence.drive else None,
     )
     return PreparedSample(
         sequence=sequence,

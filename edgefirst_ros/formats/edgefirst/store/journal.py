@@ -118,6 +118,7 @@ class SampleRecord:
         looked: what was looked for in it, ``Looked``.
         quality: measures of what its sensors showed, of ``MEASURES``.
         rig: name of the rig's sequence, where this one is of a camera beside the reference.
+        drive: name of the first sequence of its drive, where it is another one.
     """
 
     sequence: str
@@ -130,9 +131,10 @@ class SampleRecord:
     looked: tuple[str, ...] = ()
     quality: dict[str, FiniteFloat] | None = None
     rig: str | None = None
+    drive: str | None = None
 
     @property
-    def drive(self) -> str:
+    def moments(self) -> str:
         """The sequence whose moments it shares: the rig's, or its own."""
         return self.rig or self.sequence
 

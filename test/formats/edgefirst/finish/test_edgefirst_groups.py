@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from resized import LARGE, SMALL, recorded, spliced
 
 import edgefirst_ros
 from edgefirst_ros.config.model import build_config
@@ -54,7 +55,34 @@ def test_convert_gives_a_drive_one_group_or_each_place_its_own(tmp_path: Path, s
     for ratio in (0.1, 0.3, 0.5, 0.7, 0.9):
         config = build_config({"edgefirst": {"split": split, "val_ratio": ratio}})
         done = convert([made.mcap], tmp_path / f"{split}{ratio}", config, dataset="d")
-        assert any("use --split time" in note for note in done.report["notes"])
+        assert any("of 1 drive are" in note and "use --split time" in note for note in done.report["notes"])
         for sample in edgefirst_ros.open(tmp_path / f"{split}{ratio}", keys=[]):
             place = place_group(*sample["location"], ratio)
             assert sample["group"] == (place if split == "place" else drive_group(sample["sequence"], ratio))
+
+
+def test_each_drive_of_a_conversion_has_a_group_of_its_own(tmp_path: Path) -> None:
+    short = {"seconds": 1.0, "fps": 5, "width": 160, "height": 96, "cube_hz": 0, "radar_hz": 0, "imu_hz": 20}
+    starts = [1_777_626_000 + 1000 * n for n in range(6)]
+    for start_s in starts:
+        simulate(tmp_path / "r", DriveOptions(**short, lidar_points=64, start_ns=start_s * 10**9))
+    config = build_config({"edgefirst": {"split": "drive", "val_ratio": 0.5}})
+    done = convert([tmp_path / "r"], tmp_path / "out", config, dataset="d")
+    found = {sample["sequence"]: sample["group"] for sample in edgefirst_ros.open(tmp_path / "out", keys=[])}
+    assert len(found) == len(starts)
+    assert found == {name: drive_group(name, 0.5) for name in found}
+    assert {*found.values()} == {"train", "val"}
+    assert not any("--split time" in note for note in done.report["notes"])
+    config = build_config({"edgefirst": {"split": "drive", "val_ratio": 0.0}})
+    done = convert([tmp_path / "r"], tmp_path / "none", config, dataset="d")
+    assert "all samples of 6 drives are in train" in "".join(done.report["notes"])
+
+
+def test_the_sequences_of_a_drive_are_in_one_group(tmp_path: Path) -> None:
+    recording = recorded(tmp_path / "d.mcap", spliced(SMALL, LARGE, SMALL, LARGE))
+    for ratio in (0.3, 0.5, 0.7):
+        config = build_config({"edgefirst": {"split": "drive", "val_ratio": ratio}})
+        convert([recording], tmp_path / f"{ratio}", config)
+        samples = edgefirst_ros.open(tmp_path / f"{ratio}", keys=[])
+        assert len({sample["sequence"] for sample in samples}) == 4
+        assert len({sample["group"] for sample in samples}) == 1
