@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import threading
 import time
 from pathlib import Path
@@ -104,7 +105,9 @@ def _convert(
     print_report(out, done.report, detail=of.detail, cost=cost, paths=paths)
     if not out.quiet:
         again = "the same command, for the whole drive"
-        print_row(out.err, "next", again if done.interrupted else f"edgefirst-ros check {of.output}")
+        print_row(
+            out.err, "next", again if done.interrupted else f"edgefirst-ros check {shlex.quote(of.output)}"
+        )
     return EXIT_INTERRUPTED if done.interrupted else exit_code(done.report, strict=of.strict)
 
 

@@ -132,7 +132,7 @@ def select(
 
         with out.progress("selecting") as view:
             done = choose(source, output, where=where, overwrite=overwrite, on_progress=view)
-        counts = f"{done.samples:,} of {done.of:,} samples, of {done.datasets:,} datasets"
+        counts = f"{done.samples:,} of {done.of:,} samples, of {several(done.datasets, 'datasets')}"
         out.result({**done._asdict(), "path": f"{done.path}"}, f"{done.path}\n  {counts}")
 
 

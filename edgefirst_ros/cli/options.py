@@ -112,7 +112,7 @@ Start = Annotated[str | None, opt("--start T", "Begin here, in seconds or as a t
 End = Annotated[str | None, opt("--end T", "End before this, given like --start.")]
 Prefix = Annotated[str | None, opt("--prefix PREFIX", "Topic prefix of the device.")]
 
-_offer("output", str, "-o --output FOLDER", "Folder for the datasets, of convert also a URL.", "out")
+_offer("output", str, "-o --output FOLDER", "Folder, of convert also a URL.", "out")
 OFFERED |= {"connect": (Connect, None), "listen": (Listen, None), "zenoh_config": (ZenohConfig, None)}
 _setting("formats", list[str], "--format NAME,...", f"Formats to write: {', '.join(FORMATS.names)}.")
 _offer("name", str, "--name NAME", "Name of the dataset, instead of the recording's.", "")
@@ -132,10 +132,10 @@ _setting("keyframes", bool, "--keyframes")
 _setting("require", str, "--require all|SENSOR,...")
 _setting("reference", str, "--reference TOPIC")
 _panel.append("Many drives")
-_offer("listed", list[str] | None, "--from LIST", "A file that lists recordings, or - for standard input.")
+_offer("listed", list[str] | None, "--from LIST", "File of recordings, or - for standard input.")
 _offer("jobs", int | None, "--jobs N", "Convert N drives at a time, one dataset each.", min=1)
 _offer("engine", str | None, "--engine local|ray|dask", "Where to convert.")
-_offer("address", str, "--address URL", "Of the cluster: auto, ray://HOST:10001 or tcp://HOST:8786.", "")
+_offer("address", str, "--address URL", "Cluster: auto, ray://HOST:10001, tcp://HOST:8786.", "")
 _offer("memory_gb", float | None, "--memory GB", "Memory that Ray reserves for a job, 1.5 GB.", min=0.1)
 _offer("retry_failed", bool, "--retry-failed", "Also try drives again that failed before.", default=False)
 _offer("fail_fast", bool, "--fail-fast", "Stop at the first drive that fails.", default=False)

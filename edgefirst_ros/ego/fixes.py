@@ -51,7 +51,7 @@ class Fix:
 def judged(time_ns: int, arrival: int, fix: NavSatFix, last_altitude_m: float) -> Fix | str:
     """The fix if it has a valid position, or the reason why it is refused.
 
-    A fix without an altitude, which drivers send as NaN, takes the last one; the first fix needs its own.
+    A fix without an altitude, which drivers send as NaN, takes the last one.
     """
     altitude_m = last_altitude_m if math.isnan(fix.altitude_m) else fix.altitude_m
     if not fix.is_fix:

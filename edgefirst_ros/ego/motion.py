@@ -559,6 +559,7 @@ def solve(
     # What the drive tells of its IMU is known before anything is estimated.
     while True:
         motion.oriented, motion.odometer = log.oriented and units.oriented, log.odometer
+        motion.receiver.begin_at(log.altitude_m)
         for part in log.measured(oriented=motion.oriented, late_ns=units.late_ns):
             if len(part) == 3:
                 learner.add_fix(*part)

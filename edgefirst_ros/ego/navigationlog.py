@@ -31,6 +31,9 @@ DRIFT, USELESS = 0.05, 0.3
 """Wheels slip, wear and carry loads, by up to 3 %; what is further off than the second measures no way."""
 ELSEWHERE = 0.05
 """Share of squared ways that no scale explains: wheels that slip by a tenth have less, mirrored ones more."""
+LEAP_M, FASTEST_M_S = 10.0, 100.0
+"""No vehicle moves by more from one message to the next: two publishers on one topic do, or a filter that
+begins again."""
 COLUMNS = 13
 """Quaternion, position, standard deviations (3 + 3); NaN where unknown."""
 UNKNOWN = (math.nan,) * 3
@@ -50,6 +53,7 @@ class Odometer:
         self.fault = ""
         self.usable = True
         self._compared_ns = -(2**63)
+        self._last: tuple[int, Sequence[float]] = -(2**63), (0.0, 0.0, 0.0)
         self._start: tuple[gtsam.Pose3, gtsam.Pose3] | None = None
         """Of a stretch, by the estimate and by the odometry."""
         self._ways: deque[tuple[Floats, Floats]] = deque(maxlen=20 * STRETCHES)
@@ -57,6 +61,10 @@ class Odometer:
     def add(self, time_ns: int, odometry: Odometry) -> None:
         """Add a message; one that is not later than the last is left out."""
         sigmas = (*(odometry.position_sigma_m or UNKNOWN), *(odometry.rotation_sigma_rad or UNKNOWN))
+        last, self._last = self._last, (time_ns, odometry.position_m)
+        moved_m, dt_s = math.dist(last[1], odometry.position_m), abs(time_ns - last[0]) / 1e9
+        if moved_m > LEAP_M + FASTEST_M_S * dt_s:
+            self.fault, self.usable = f"leaps by {moved_m:,.0f} m from one message to the next", False
         self.series.add(time_ns, (*odometry.orientation_xyzw, *odometry.position_m, *sigmas))
 
     def pose(self, time_ns: int, max_gap_ns: int, hold_ns: int) -> tuple[Floats, float, PoseBasis] | None:
@@ -128,10 +136,11 @@ class NavigationLog:
     Attributes:
         odometer: messages of odometry, added in order of time.
         oriented: whether the IMU has orientations: drivers without any always send the same rotation.
+        altitude_m: the first one of a fix; NaN where none has any.
     """
 
     def __init__(self) -> None:
-        self.odometer, self.oriented = Odometer(), False
+        self.odometer, self.oriented, self.altitude_m = Odometer(), False, math.nan
         self._one: Quaternion | None = None
         self._imu, self._fixes = Series(SAMPLE_COLUMNS), Series(8)
 
@@ -146,6 +155,8 @@ class NavigationLog:
 
     def add_fix(self, time_ns: int, arrival: int, fix: NavSatFix) -> None:
         """Add a fix by the running number of its message."""
+        if fix.is_fix and math.isnan(self.altitude_m):
+            self.altitude_m = fix.altitude_m
         place = (fix.latitude_deg, fix.longitude_deg, fix.altitude_m)
         self._fixes.extend((time_ns,), (arrival, *place, fix.status, *(fix.sigma_m or UNKNOWN)))
 

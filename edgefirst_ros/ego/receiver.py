@@ -79,7 +79,7 @@ class Receiver:
     """
 
     def __init__(self, vehicle: Vehicle, recover_ns: int) -> None:
-        self._altitude_m, self._latest_ns = math.nan, 0
+        self._altitude_m, self._latest_ns, self._is_flat = math.nan, 0, False
         self._raised_m = self._leapt_m = 0.0
         """What is added to heights, and the farthest that they leapt."""
         self.datum: Fix | None = None
@@ -97,6 +97,11 @@ class Receiver:
         self._judged: list[JudgedFix] = []
         self._worst_m = 0.0
         self._outliers = self._restarts = 0
+
+    def begin_at(self, altitude_m: float) -> None:
+        """Take fixes that have no altitude before others to be at this one; at 0 m if it is NaN."""
+        self._is_flat = math.isnan(altitude_m)
+        self._altitude_m = 0.0 if self._is_flat else altitude_m
 
     def take(self, time_ns: int, arrival: int, fix: NavSatFix) -> Fix | None:
         """The fix if it may hold; None if it is refused, or agrees with the last of its epoch."""
@@ -156,7 +161,13 @@ class Receiver:
             f"consistent fixes contradicted the estimated motion {times}: the position starts again from them"
         )
         leapt = f"heights of fixes leap by {self._leapt_m:,.0f} m: they are taken to go on"
-        found = ((self._outliers, refused), (self._restarts, again), (self._leapt_m, leapt))
+        flat = "no fix has an altitude: the rig is taken to be at 0 m"
+        found = (
+            (self._is_flat and self._candidates, flat),
+            (self._outliers, refused),
+            (self._restarts, again),
+            (self._leapt_m, leapt),
+        )
         return [sentence for is_so, sentence in found if is_so]
 
     def astray(self, *, rolls: bool) -> bool:

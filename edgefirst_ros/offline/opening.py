@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from os import PathLike
@@ -12,7 +13,13 @@ from edgefirst_ros.config.model import Config
 from edgefirst_ros.formats.datasets import find as find_all
 from edgefirst_ros.formats.format import Format
 from edgefirst_ros.formats.registry import FORMATS
-from edgefirst_ros.model.errors import ConfigError, DatasetError, DatasetNotFound, RecordingError
+from edgefirst_ros.model.errors import (
+    ConfigError,
+    DatasetError,
+    DatasetNotFound,
+    RecordingError,
+    RecordingNotFound,
+)
 from edgefirst_ros.model.untrusted import readable
 from edgefirst_ros.offline.drives import FoundFiles, find_drives, find_files, is_recording
 from edgefirst_ros.offline.inputs import is_foreign, open_all
@@ -164,7 +171,8 @@ def infos(
         whole: read recordings at URLs whole, not only their summaries.
 
     Raises:
-        RecordingNotFound: a place has neither a recording nor a finished dataset.
+        RecordingNotFound: a place has neither a recording nor a dataset.
+        DatasetNotFound: it has only an unfinished dataset.
         RecordingError: one of the recordings is damaged; raised at the end.
         DatasetError: a dataset is damaged.
     """
@@ -176,7 +184,16 @@ def infos(
                 continue
         recordings.append(where)
     if recordings:
-        yield from _recorded(find_files(recordings), config, whole=whole)
+        try:
+            found = find_files(recordings)
+        except RecordingNotFound:
+            from edgefirst_ros.formats.edgefirst.many import refuse_unfinished  # noqa: PLC0415 - takes a moment
+
+            for place in recordings:
+                if isinstance(place, Path):
+                    refuse_unfinished(place)
+            raise
+        yield from _recorded(found, config, whole=whole)
 
 
 def _recorded(found: FoundFiles, config: Config | None, *, whole: bool) -> Iterator[dict[str, Any]]:
@@ -211,7 +228,11 @@ def _datasets(path: Path) -> Iterator[dict[str, Any]]:
     if any(each.name == NAME for each, _ in found):
         from edgefirst_ros.formats.edgefirst.many import described  # noqa: PLC0415 - takes a moment
 
-        yield described(open(path, format=NAME))
+        described_here = described(open(path, format=NAME))
+        for dataset in (described_here, *described_here.get("datasets", ())):
+            # As those of other formats are called, from where the user is.
+            dataset["path"] = dataset["path"] if path.is_absolute() else os.path.relpath(dataset["path"])
+        yield described_here
     for each, dataset in found:
         if each.name != NAME and (scenes := each.scenes(dataset)) is not None:
             yield {"format": each.name, "path": f"{dataset}", "samples": len(scenes.moments())}

@@ -169,10 +169,13 @@ class Look:
             prefix: of one robot's topics; transforms may be without it.
 
         Raises:
-            ConfigError: nothing can be the reference, or it is of several robots; says what is there.
+            ConfigError: nothing can be the reference, no topic has the prefix, or it is of several robots;
+                says what is there.
         """
         own = (f"{prefix.strip('/')}/", "tf", "tf_static") if prefix else ("",)
         topics = {name: t for name, t in self.topics.items() if name.strip("/").startswith(own)}
+        if prefix and not any(name.strip("/").startswith(own[0]) for name in topics):
+            raise ConfigError([f"{source}: no topic begins with {own[0]}; leave --prefix out"])
         return _Chooser(topics, source).suggestion()
 
 

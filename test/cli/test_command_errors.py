@@ -104,17 +104,21 @@ def test_a_sheet_replaces_a_sheet_and_nothing_else(drive: Path, tmp_path: Path) 
     assert "is no file" in run("report", dataset, "--picture", make(tmp_path / "folder.png"))[2]
 
 
-def test_info_tells_versions_and_what_datasets_are(drive: Path, tmp_path: Path) -> None:
+def test_info_tells_versions_and_what_datasets_are(
+    drive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert {"edgefirst_ros", "python", "numpy", "av", "system"} <= json.loads(run("info", "--json")[1])[
         "versions"
     ].keys()
     convert([drive], tmp_path, build_config({"formats": ["edgefirst", "l5kit"]}), dataset="d")
-    code, said, _ = run("info", tmp_path)
-    assert (code, [line.split()[1] for line in said.splitlines() if line[0] != " "]) == (
-        0,
-        ["edgefirst", "l5kit"],
-    )
+    monkeypatch.chdir(tmp_path)
+    code, said, _ = run("info", ".")
+    found = [line.split()[:2] for line in said.splitlines() if line[0] != " "]
+    assert (code, found) == (0, [["edgefirst/d", "edgefirst"], ["l5kit/d.zarr", "l5kit"]])
     assert "10 samples   " in said
+    code, _, refused = run("select", drive, "-o", "new")
+    assert (code, "is no catalogue of this version, nor a folder of datasets" in refused) == (2, True)
+    assert "5 of 10 samples, of 1 dataset\n" in run("select", ".", "-o", "new", "--where", "frame % 2 = 0")[1]
 
 
 def make(folder: Path) -> Path:
@@ -132,10 +136,12 @@ def test_what_is_no_dataset_has_no_sheet(drive: Path, tmp_path: Path) -> None:
         assert f"{given}: {why}" in said
 
 
-def test_standard_output_that_is_full_is_said(drive: Path) -> None:
+@pytest.mark.parametrize("words", [["info", "DRIVE"], ["--version"]])
+def test_standard_output_that_is_full_is_said(drive: Path, words: list[str]) -> None:
+    arguments = [str(drive) if word == "DRIVE" else word for word in words]
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "edgefirst_ros", "info", str(drive)],
+            [sys.executable, "-m", "edgefirst_ros", *arguments],
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,

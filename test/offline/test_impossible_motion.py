@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 import struct
 from pathlib import Path
 
+import polars as pl
 from recorded import messages, record
 from typer.testing import CliRunner
 from wire_encoder import encode
@@ -102,3 +105,27 @@ def test_two_publishers_of_one_topic_are_said(tmp_path: Path) -> None:
     assert "lidar/points comes in the frames other and lidar: two publishers" in " ".join(said.split())
     assert any("lidar/points comes in the frames" in each for each in warnings)
     assert check(output)[0] == 0
+
+
+def test_two_odometers_on_one_topic_leave_no_good_drive(tmp_path: Path) -> None:
+    content = driven()
+    at = [n for n, each in enumerate(content) if each.topic == "/odom"]
+    for number, n in enumerate(at[1::2]):
+        content[n] = odometry(content[n], 0.08 * number + 110.0)
+    _, said, output, _ = converted(tmp_path, content)
+    assert re.search(r"fair +the odometry leaps by \d+ m from one message to the next", said)
+    assert check(output)[0] == 0
+
+
+def test_fixes_without_any_altitude_have_a_place(tmp_path: Path) -> None:
+    content = messages(seconds=6.0, gps_hz=5.0)
+    for n, each in enumerate(content):
+        if each.topic.endswith("gps"):
+            data = bytearray(each.data)
+            struct.pack_into("<d", data, len(data) - 81, math.nan)
+            content[n] = each._replace(data=bytes(data))
+    _, said, output, _ = converted(tmp_path, content, "--verbose")
+    assert "no fix has an altitude: the rig is taken to be at 0 m" in " ".join(said.split())
+    (table,) = output.rglob("*.arrow")
+    places = pl.read_ipc(table.read_bytes())["location"].drop_nulls().to_list()
+    assert len(places) > 10

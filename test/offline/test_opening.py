@@ -98,6 +98,18 @@ def test_what_is_no_dataset_is_refused(tmp_path: Path, path: str, error: type[Ex
         edgefirst_ros.open(tmp_path / path)
 
 
+@pytest.mark.parametrize("below", [".", "edgefirst/k"])
+def test_who_names_what_a_kill_left_is_told_to_recover_it(tmp_path: Path, below: str) -> None:
+    folder = tmp_path / "edgefirst" / "k"
+    folder.mkdir(parents=True)
+    for name in ("k.journal.part", "k.zip.part"):
+        (folder / name).write_bytes(b"")
+    said = rf"holds an unfinished dataset; edgefirst-ros recover {tmp_path / below} finishes it"
+    for opened in (edgefirst_ros.open, edgefirst_ros.info):
+        with pytest.raises(DatasetNotFound, match=said):
+            opened(tmp_path / below)
+
+
 CHILD = """
 import sys
 import edgefirst_ros

@@ -284,6 +284,8 @@ def test_two_robots_are_not_made_one_rig() -> None:
         look.suggestion("robots")
     used = look.suggestion("rear", "rear").used
     assert {topic.split("/")[1] for topic in used} == {"rear", "tf_static"}
+    with pytest.raises(ConfigError, match="robots: no topic begins with side/; leave --prefix out"):
+        look.suggestion("robots", "side")
 
 
 def test_live_a_configuration_is_made_where_one_is_made_of_a_recording() -> None:

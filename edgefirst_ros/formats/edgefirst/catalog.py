@@ -132,7 +132,7 @@ def opened(path: Path) -> pq.ParquetFile:
     """
     if not path.is_file():
         raise DatasetNotFound(f"{path}: no such catalogue")
-    with refusing(path, DatasetError, "is no catalogue of this version"):
+    with refusing(path, DatasetError, "is no catalogue of this version, nor a folder of datasets"):
         file = pq.ParquetFile(pa.OSFile(os.fsencode(path)))  # whose name may be no text
         if (file.schema_arrow.metadata or {}).get(_NOTE) != FORMAT:
             raise ValueError("its metadata do not say so")

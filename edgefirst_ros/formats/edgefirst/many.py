@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -20,7 +21,7 @@ from edgefirst_ros.model.errors import ConfigError, DatasetNotFound, extra
 if TYPE_CHECKING:
     import polars as pl
 
-_OWN = (TABLE, ".zip", ".journal.part")
+_OWN = (TABLE, ".zip")
 """How names of files end of which one, named as its folder, makes that a dataset."""
 _DEEPEST = 4
 """How far below a folder datasets are looked for: a fleet has sets/DRIVE/edgefirst/NAME."""
@@ -63,8 +64,20 @@ def find(path: Path) -> list[Found]:
         return [Found(folder, folder.name)]
     found = [Found(table.parent, table.stem) for table in sorted(_tables(folder, _DEEPEST))]
     if not found:
+        refuse_unfinished(path)
         raise DatasetNotFound(f"{path}: holds no finished EdgeFirst dataset; is it the folder of one?")
     return found
+
+
+def refuse_unfinished(path: Path) -> None:
+    """Refuse what holds the journal of a dataset that a kill or a crash left.
+
+    Raises:
+        DatasetNotFound: it does; says what to do.
+    """
+    if any(path.rglob("*.journal.part")):
+        advice = f"edgefirst-ros recover {shlex.quote(str(path))} finishes it"
+        raise DatasetNotFound(f"{path}: holds an unfinished dataset; {advice}")
 
 
 def _tables(folder: Path, depth: int) -> Iterator[Path]:

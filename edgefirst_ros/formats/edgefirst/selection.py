@@ -18,15 +18,20 @@ from edgefirst_ros.formats.edgefirst.catalogrows import COLUMNS, DATASET
 from edgefirst_ros.formats.edgefirst.finish import MADE_BY, PARQUET, categories, write_arrow
 from edgefirst_ros.formats.edgefirst.many import find
 from edgefirst_ros.formats.edgefirst.read.files import DatasetFiles, Key, find_stems, split
-from edgefirst_ros.formats.edgefirst.store.archive import QUALITY, TABLE, DatasetPaths, FileRecord, ZipArchive
+from edgefirst_ros.formats.edgefirst.store.archive import (
+    QUALITY,
+    SOURCE,
+    TABLE,
+    DatasetPaths,
+    FileRecord,
+    ZipArchive,
+)
 from edgefirst_ros.formats.edgefirst.store.arrowfile import SCHEMA, ArrowTable, read_quality
 from edgefirst_ros.model.errors import ConfigError, DatasetError, OutputExists, extra
 from edgefirst_ros.model.untrusted import refusing
 from edgefirst_ros.model.zlib_backend import crc32
 
 CATALOG = "catalog.parquet"
-SOURCE = "source"
-"""Column of the dataset that a row is from; its sequence and frame are as they were there."""
 _VERSION, _INDEX = b"schema_version", "label_index"
 
 
@@ -91,14 +96,15 @@ def _chosen(path: Path, where: str) -> tuple[dict[str, dict[Key, int]], int]:
         import polars as pl
     try:
         condition = pl.sql_expr(where) if where.strip() else pl.lit(value=True)
-        if missing := sorted({*condition.meta.root_names()} - {*names}):
-            raise ConfigError([f"where: {path} has no column {', '.join(missing)}; {known}"])
+        missing = sorted({*condition.meta.root_names()} - {*names})
         with path.open("rb") as content:  # its name may be no text
-            rows = pl.scan_parquet(content).filter(condition)
+            rows = pl.scan_parquet(content).filter(pl.lit(value=False) if missing else condition)
             found = rows.select(DATASET, "sequence", "frame", pl.col("time").cast(pl.Int64)).collect()
     except (pl.exceptions.PolarsError, ValueError) as error:
         what = str(error).partition("\n")[0]
         raise ConfigError([f"where: {where!r} is no condition on columns: {what}; {known}"]) from error
+    if missing:
+        raise ConfigError([f"where: {path} has no column {', '.join(missing)}; {known}"])
     chosen: dict[str, dict[Key, int]] = {}
     for dataset, sequence, frame, time_ns in found.sort(DATASET, "sequence", "frame").iter_rows():
         chosen.setdefault(dataset, {})[sequence, frame] = time_ns or 0

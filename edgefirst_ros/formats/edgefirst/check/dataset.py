@@ -18,7 +18,7 @@ from edgefirst_ros.formats.edgefirst.finish import MADE_BY, columns, refuse_unso
 from edgefirst_ros.formats.edgefirst.read.dataset import ANNOTATIONS, EdgeFirstDataset, Sample
 from edgefirst_ros.formats.edgefirst.read.decoding import CAMERA, DECODERS, decode_picture, strict_rgb
 from edgefirst_ros.formats.edgefirst.read.files import split
-from edgefirst_ros.formats.edgefirst.store.archive import MANIFEST, QUALITY, TABLE
+from edgefirst_ros.formats.edgefirst.store.archive import MANIFEST, QUALITY, SOURCE, TABLE
 from edgefirst_ros.formats.edgefirst.store.arrowfile import ArrowTable, is_plain
 from edgefirst_ros.formats.edgefirst.store.zipreading import (
     MOST_BYTES,
@@ -115,7 +115,7 @@ def _wanted(version: str) -> dict[str, tuple[str, ...]]:
     """Allowed kinds by column name."""
     own = columns("2025.01" if version == "2025.01" else "2026.10", ())
     wanted: dict[str, tuple[str, ...]] = {} if version == "2025.01" else dict(_FURTHER)
-    wanted |= {name: (_kind(column.type),) for name, column in own.items()}
+    wanted |= {SOURCE: (_TEXT,)} | {name: (_kind(column.type),) for name, column in own.items()}
     if version == "2025.01":
         wanted["name"] = (_TEXT, _CATEGORY)
     elif version == "2025.10":

@@ -380,6 +380,8 @@ MANIFEST, TABLE = ".manifest", ".arrow"
 """How the names of manifest and table go on behind the dataset's."""
 QUALITY = "quality.parquet"
 """Name of the table of what sensors showed, in every dataset."""
+SOURCE = "source"
+"""Column of what was selected: the dataset that a row is from, where its sequence and frame are the same."""
 
 
 @dataclass(frozen=True, slots=True)
