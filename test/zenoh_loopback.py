@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-COMMAND = [sys.executable, "-m", "edgefirst_ros.cli.app"]
+COMMAND = [sys.executable, "-m", "edgefirst_ros"]
 PATIENT = [
     sys.executable,
     "-c",
-    "from edgefirst_ros.cli import app, capture; capture.STOP_S = capture.END_S = 60.0; app.main()",
+    "from edgefirst_ros.cli import app, capture; capture.STOP_S = capture.END_S = 60.0; app.app()",
 ]
 """A capture that takes its time after a signal: a busy machine needs more than 3 s for what is left."""
 LIMIT_S = 120.0

@@ -8,7 +8,6 @@ What is wrong with the arguments of a command, in a sentence; as JSON too, where
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -21,8 +20,8 @@ from typer.main import get_command
 
 from edgefirst_ros.cli import importing
 from edgefirst_ros.cli.help import Command, rows_of, typed, write_rows, write_text
-from edgefirst_ros.cli.lastresort import open_streams
 from edgefirst_ros.cli.shared import EXIT_USAGE, Out
+from edgefirst_ros.cli.terminal import say
 
 _ERROR: Any = next(each for each in typer.BadParameter.__mro__ if each.__name__ == "UsageError")
 """Typer brings a click of its own in some versions, and does not export its error."""
@@ -48,11 +47,12 @@ SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 @contextmanager
 def _usage_told(ctx: Any) -> Iterator[None]:  # noqa: ANN401 - typer's own click
-    """Print what is wrong with the arguments, and end with EXIT_USAGE."""
+    """Print what is wrong with the arguments, and end with EXIT_USAGE; or what no command has caught."""
+    out = Out(as_json=ctx.meta.get(_AS_JSON, False))
     try:
-        yield
+        with out.guarded():
+            yield
     except _ERROR as error:
-        out = Out(as_json=ctx.meta.get(_AS_JSON, False))
         out.fail([_sentence(error)])
         out.tell("hint", _hint(error, getattr(error, "ctx", None) or ctx))
         raise typer.Exit(EXIT_USAGE) from error
@@ -150,7 +150,7 @@ def _print_version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
 
-        sys.stdout.write(f"edgefirst-ros {version('edgefirst_ros')}\n")
+        say(f"edgefirst-ros {version('edgefirst_ros')}")
         raise typer.Exit
 
 
@@ -163,13 +163,3 @@ def options(
     ] = False,
 ) -> None:
     """Turn recordings and live streams into training data: edgefirst-ros convert drive.mcap."""
-
-
-def main() -> None:
-    """Run the command."""
-    open_streams()
-    app()
-
-
-if __name__ == "__main__":
-    main()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import threading
 import time
@@ -45,7 +44,6 @@ STOP_S, END_S = 2.5, 2.7
 """From a signal: to the complete datasets, as for the node; and to the end of what makes pages."""
 PAGE_BYTES = 4 << 20
 """What a report's page takes at most, see docs/report.md."""
-_ADDRESS = re.compile(r"[a-z0-9_-]+/\[?(?P<host>[^\]/?#]+?)\]?(:\d+)?([?#].*)?")
 
 
 class Pages:
@@ -144,12 +142,13 @@ class _Capture:
         """Capture with one configuration; another one if what comes has other names, which it would take."""
         from edgefirst_ros.formats.datasets import RECORDINGS
         from edgefirst_ros.live.capture import LiveCapture
-        from edgefirst_ros.sources.zenohlink import linked
+        from edgefirst_ros.sources.zenohlink import host_of, linked
 
         of, output = self.of, self.output
         inner = [output / name for name in (RECORDINGS, *config.formats)]
         new = [folder for folder in (*inner, output, *output.parents) if not folder.exists()]
-        host = of.namespace if of.namespace.strip("/") not in {"", "rt"} else _host_of(of.connect or ())
+        own = of.namespace if of.namespace.strip("/") not in {"", "rt"} else ""
+        host = own or host_of(of.connect or ()) or "edgefirst"
         page_bytes = PAGE_BYTES * (not of.no_report)
         self.taking = LiveCapture(config, output, host, beside_bytes=page_bytes, before=self.taking)
         with linked(of.connect or [], of.listen or [], of.zenoh_config) as link:
@@ -189,12 +188,10 @@ class _Capture:
                 alone_s = alone_s if self.is_connected else status.elapsed_s
                 self.is_connected |= source.connections > 0
                 self._complain(status)
-                if may_suggest and self.is_connected and status.elapsed_s > alone_s + SUGGEST_AFTER_S:
+                is_late = self.is_connected and status.elapsed_s > alone_s + SUGGEST_AFTER_S
+                if may_suggest and is_late and "camera" in status.silent:
                     may_suggest = False
-                    found = (
-                        suggestion_of(overhear(link, LISTEN_S), config) if "camera" in status.silent else None
-                    )
-                    if found is not None:
+                    if (found := suggestion_of(overhear(link, LISTEN_S), config)) is not None:
                         taking.stop(STOP_S)
                         return found
                 view.update(status, source.connections, source.notes)
@@ -220,7 +217,7 @@ class _Capture:
     def _complain(self, status: LiveStatus) -> None:
         for problem in {*status.problems} - self._said:
             self._said.add(problem)
-            self.out.fail([problem])
+            self.out.complain(problem)
 
     def end(self) -> int:
         """Say what became of all sessions; the exit code, of the capture as a whole.
@@ -229,16 +226,15 @@ class _Capture:
             TransportError: there never was a connection.
         """
         from edgefirst_ros.live.capture import STOPPED
+        from edgefirst_ros.sources.zenohlink import alone
 
         if not self.finished:
             nothing = f"nothing was written to {self.output}"
             if self.stop.is_set():
                 self.out.interrupted(f"never connected, {nothing}")
                 raise typer.Exit(EXIT_INTERRUPTED)
-            endpoints = (*(self.of.connect or ()), *(self.of.listen or ()))
-            places = ", ".join(each.partition("#")[0] for each in endpoints)
-            where = f"never connected{places and f' ({places})'}"
-            raise TransportError(f"{where}, {nothing}: is the device on, and --zenoh its address?")
+            where = alone(self.of.connect, self.of.listen)
+            raise TransportError(f"{where}, {nothing}: is the device on, and its address right?")
         reports = [done.report for done in self.finished]
         is_lost = self.taking is not None and self.taking.lost
         if is_lost or any(each.get("recording", {}).get("failure") for each in reports):
@@ -264,12 +260,6 @@ class _Capture:
             if not str(ended := report["ended"]).startswith((STOPPED, SPLIT)):
                 print_row(err, "warning", f"ended because {ended}")
             if not report["topics"]:
-                print_row(err, "warning", "nothing was received, is the device on, and --zenoh its address?")
+                print_row(err, "warning", "nothing was received, is the device on, and its address right?")
             if report["silent"] and not self.out.quiet:
                 print_row(err, "note", f"nothing was received for {roles_text(report['silent'])}")
-
-
-def _host_of(endpoints: Sequence[str]) -> str:
-    """The host name in an endpoint's address; "edgefirst" without one."""
-    found = _ADDRESS.fullmatch(endpoints[0]) if endpoints else None
-    return found["host"].removesuffix(".local") if found else "edgefirst"

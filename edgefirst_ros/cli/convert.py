@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import threading
 import time
 from pathlib import Path
@@ -104,7 +105,9 @@ def _convert(
     print_report(out, done.report, detail=of.detail, cost=cost, paths=paths)
     if not out.quiet:
         again = "the same command, for the whole drive"
-        print_row(out.err, "next", again if done.interrupted else f"edgefirst-ros check {of.output}")
+        print_row(
+            out.err, "next", again if done.interrupted else f"edgefirst-ros check {shlex.quote(of.output)}"
+        )
     return EXIT_INTERRUPTED if done.interrupted else exit_code(done.report, strict=of.strict)
 
 
@@ -138,11 +141,10 @@ def configured(
     from edgefirst_ros.offline.inputs import suggested
     from edgefirst_ros.offline.sessions import recorded_settings
 
-    found = None if config_file is not None else recorded_settings(recordings)
-    recorded, note = found or (None, "")
+    recorded, note = (None if config_file else recorded_settings(recordings)) or (None, "")
     notes += [note] if note else []
     config = make_config(config_file, chosen, recorded=recorded, notes=notes)
-    suggestion = suggested(recordings, config) if config_file is None and found is None else None
+    suggestion = suggested(recordings, config) if config_file is None and recorded is None else None
     if suggestion is None:
         return config, None
     notes.append(suggestion.note)

@@ -66,6 +66,13 @@ def leave(code: int) -> NoReturn:
     os._exit(code)
 
 
+def is_interruption(error: BaseException | None) -> bool:
+    """Whether Ctrl-C is the cause: native libraries that are being imported make another error of it."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
 def tell(error: BaseException, arguments: list[str]) -> int:
     """Say that there is a fault, and where; the exit code.
 
@@ -84,10 +91,9 @@ def tell(error: BaseException, arguments: list[str]) -> int:
 
 
 def _told(error: BaseException, where: str = "") -> str:
-    try:
+    said = "without words"
+    with suppress(Exception):  # whatever is wrong with its text, there is an error to be told
         said = displayed(str(error)[:_MOST_TEXT])
-    except Exception:  # noqa: BLE001 - whatever is wrong with its text, there is an error to be told
-        said = "without words"
     kind, trace = f"{type(error).__name__}: {said}".removesuffix(": "), error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

@@ -12,7 +12,7 @@ import typer
 from edgefirst_ros.cli import importing, options
 from edgefirst_ros.cli.options import opt
 from edgefirst_ros.cli.shared import EXIT_INTERRUPTED, EXIT_POOR, Out
-from edgefirst_ros.model.errors import ConfigError, EdgeFirstError, RecordingNotFound, TransportError, extra
+from edgefirst_ros.model.errors import ConfigError, RecordingError, RecordingNotFound, TransportError, extra
 
 if TYPE_CHECKING:
     from edgefirst_ros.offline.drives import RecordedDrive
@@ -116,23 +116,25 @@ def play(
     with out.guarded():
         from edgefirst_ros.sources.player import Names, Player, keys_of
         from edgefirst_ros.sources.recording import excerpt_of
-        from edgefirst_ros.sources.zenohlink import linked
+        from edgefirst_ros.sources.zenohlink import alone, connections, linked
 
         if speed <= 0:
             raise ConfigError([f"--speed {speed:g}: expected more than 0"])
         drive = _drive(recording, excerpt_of(start, end))
         keys = keys_of(drive.topics(), Names(names), drive.parts[0].host, prefix)
+        if not keys:
+            raise RecordingError(f"{recording}: holds no topic")
+        here = ""
         if not (connect or listen or zenoh_config):
-            listen = [ENDPOINT]
+            listen, here = [ENDPOINT], f", such as edgefirst-ros capture --zenoh {ENDPOINT}"
         opening = linked(connect or [], listen or [], zenoh_config)
         with out.interruptible(stop, "stopping"), opening as link:
             player = Player(link, keys)
             if wait:
-                place = listen[0].partition("#")[0] if listen else ""
-                here = f", such as edgefirst-ros capture --zenoh {place}" if place else ""
                 out.note(f"waiting up to {wait:g} s for a subscriber{here}", label="")
             if wait and not player.wait_for_subscriber(wait, stop) and not stop.is_set():
-                raise TransportError(f"nobody subscribed within {wait:g} s (--wait sets how long to wait)")
+                what = "nobody subscribed" if connections(link) else alone(connect, listen)
+                raise TransportError(f"{what} within {wait:g} s (--wait sets how long to wait)")
             played = player.play(drive.messages(), speed, stop)
         out.note(*drive.notes)
         damaged = f", {played.skipped:,} in damaged chunks left out" if played.skipped else ""
@@ -195,15 +197,10 @@ def suggest(
             raise ConfigError(["give recordings, or an endpoint with --zenoh or --zenoh-listen"])
         if recordings:
             with importing():
-                from edgefirst_ros.offline.drives import find_files
-                from edgefirst_ros.offline.inputs import open_all
-                from edgefirst_ros.sources.recording import Recording
+                from edgefirst_ros.offline.inputs import opened
                 from edgefirst_ros.sources.suggest import look_at
 
-            opened = open_all([file.path for file in find_files(recordings).files])
-            for error in (each for each in opened if isinstance(each, EdgeFirstError)):
-                raise error
-            look = look_at(each for each in opened if isinstance(each, Recording))
+            look = look_at(opened(recordings))
         else:
             from edgefirst_ros.sources.zenoh import overhear
             from edgefirst_ros.sources.zenohlink import linked

@@ -98,16 +98,18 @@ def _print_places(paths: Sequence[Path]) -> None:
 
 def _held(report: Mapping[str, Any]) -> Iterator[str]:
     """In how many samples there is something of each kind of sensor; its rate, if these are few."""
-    counts: dict[str, list[tuple[int, float]]] = {}
+    counts: dict[str, dict[str, tuple[int, float]]] = {}
     for sequence in report["sequences"]:
         for topic, stream in sequence["streams"].items():
             if (count := report["companions"].get(topic)) is not None:
                 role = SHORT_NAMES.get(stream["role"], stream["role"].replace("_", " "))
-                counts.setdefault(role, []).append((count, sequence["rates_hz"].get(topic, 0.0)))
-        if beside := [each["sample"] for each in sequence["cameras"].values()]:
-            counts.setdefault("further camera", []).extend((count, 0.0) for count in beside)
+                counts.setdefault(role, {}).setdefault(topic, (count, sequence["rates_hz"].get(topic, 0.0)))
+        for topic, each in sequence["cameras"].items():
+            beside = counts.setdefault("further camera", {})
+            beside[topic] = beside.get(topic, (0, 0.0))[0] + each["sample"], 0.0
     order = [*SHORT_NAMES.values()]
-    for role, found in sorted(counts.items(), key=lambda e: order.index(e[0]) if e[0] in order else 99):
+    for role, by_topic in sorted(counts.items(), key=lambda e: order.index(e[0]) if e[0] in order else 99):
+        found = [*by_topic.values()]
         least, most, rate_hz = min(found)[0], max(found)[0], found[0][1]
         which = role if len(found) == 1 else f"{len(found)} {role.removesuffix('s')}s"
         rate = f" ({rate_hz:.3g} Hz)" if most < 0.9 * report["samples"] and rate_hz else ""
@@ -176,12 +178,13 @@ def _clock(found: Mapping[str, Any]) -> str:
     return f"device clock{aligned}" if found["clock"] else "the recording's own clock"
 
 
-def _together(said: Iterable[tuple[str, str]], differing: str = "(?!)") -> Iterator[tuple[str, str]]:
-    """Each text with all topics that it is said of; texts that differ in ``differing`` only are one."""
-    texts: dict[str, tuple[str, list[str]]] = {}
+def _together(said: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Each text with all topics that it is said of, without what is in brackets where that differs."""
+    texts: dict[str, dict[str, str]] = {}
     for topic, text in said:
-        texts.setdefault(re.sub(differing, "", text), (text, []))[1].append(topic)
-    return ((text, ", ".join(topics)) for text, topics in texts.values())
+        texts.setdefault(re.sub(r" \(.*?\)", "", text), {})[topic] = text
+    for short, of in texts.items():
+        yield (short if len({*of.values()}) > 1 else next(iter(of.values()))), ", ".join(of)
 
 
 def print_forecast(console: Console, found: Mapping[str, Any]) -> None:
@@ -237,7 +240,7 @@ def print_recording(out: Console, found: Mapping[str, Any]) -> None:
         out.print(make_table(columns, _contents(topics, "\n  " if is_narrow else "")))
     clocks = [(topic, t["clock"]) for topic, t in topics.items() if t["clock"]]
     said = ((topic, text) for topic, text in clocks if not text.startswith(_OWN_CLOCK))
-    for text, names in _together(said, differing=r"[\d.,+]+"):
+    for text, names in _together(said):
         print_line(out, f"{names}: {text}")
     damage = damage_of(Recording.model_validate({"file": "damage", "faults": found["faults"]}))
     late = [

@@ -72,27 +72,30 @@ class Out:
             self.tell("warning", fault)
         return pages
 
+    def complain(self, fault: str) -> None:
+        """Print what is wrong, and a line for each thing to do, which semicolons part."""
+        what, *actions = fault.split("; ")
+        self.tell("error", what)
+        for action in actions:
+            self.tell("hint", action)
+
     def fail(self, faults: Sequence[str]) -> None:
-        """Print what is wrong, a line each, with a line for each thing to do, which semicolons part."""
+        """Print why the command ends, as an object, too, if results are JSON."""
         for fault in faults:
-            what, *actions = fault.split("; ")
-            self.tell("error", what)
-            for action in actions:
-                self.tell("hint", action)
+            self.complain(fault)
         if self.as_json:
             print_faults_as_json(faults)
 
     def interrupted(self, text: str = "") -> None:
         """Print what an interruption left."""
-        # Does not look whether there is anything to recover: the disk may be what hangs.
         self.tell("", text or "interrupted at once")
-        if self._output is not None and not text:
-            self._hint_at_recovery()
         if self.as_json:
             print_faults_as_json([text or "interrupted at once"])
 
-    def _hint_at_recovery(self) -> None:
-        self.tell("hint", f"edgefirst-ros recover {shlex.quote(str(self._output))} finishes what was written")
+    def _hint_at_recovery(self, condition: str = "") -> None:
+        if self._output is not None:
+            command = f"edgefirst-ros recover {shlex.quote(str(self._output))}"
+            self.tell("hint", f"{command} finishes what was written{condition}")
 
     @contextmanager
     def guarded(self, instead: str = "") -> Iterator[None]:
@@ -112,6 +115,8 @@ class Out:
             raise typer.Exit(EXIT_USAGE) from error
         except KeyboardInterrupt as error:
             self.interrupted()
+            if self._has_parts():
+                self._hint_at_recovery()
             raise typer.Exit(EXIT_INTERRUPTED) from error
 
     def _has_parts(self) -> bool:
@@ -132,6 +137,8 @@ class Out:
             try:
                 self.err = make_console(stderr=True)  # the first signal's words may be half printed
                 self.interrupted()
+                # Does not look whether there is anything to recover: the disk may be what hangs.
+                self._hint_at_recovery(", if anything was")
             finally:
                 leave(EXIT_INTERRUPTED)
 
@@ -139,8 +146,8 @@ class Out:
             yield
 
 
-def _text(error: Exception) -> str:
-    if isinstance(error, EdgeFirstError) or not isinstance(error, OSError):
+def _text(error: EdgeFirstError | OSError) -> str:
+    if isinstance(error, EdgeFirstError):
         return str(error)
     reason = error.strerror or str(error)
     if error.filename is None:

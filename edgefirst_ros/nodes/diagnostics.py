@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from edgefirst_ros.config.model import MAIVIN_TOPICS, Config
+from edgefirst_ros.config.model import MAIVIN_TOPICS, Config, TopicRule
 from edgefirst_ros.config.topics import CONTEXT_ROLES, EGO_ROLES
 from edgefirst_ros.live.status import LiveStatus
 from edgefirst_ros.model.reasons import Code, Severity
@@ -56,8 +56,14 @@ class CaptureView:
     problem: str = ""
 
     def is_given(self, entry: str, option: str = "") -> bool:
-        """Whether somebody gave an option, or any one, of an entry of the configuration's topics."""
-        return any(name.startswith(f"topics.{entry}.{option}") for name in self.given)
+        """Whether somebody gave an option, or any one, of an entry of the configuration's topics.
+
+        Nobody gave most of an entry as it is by default: ``ros2 param dump`` writes all that is set.
+        """
+        given = [name for name in self.given if name.startswith(f"topics.{entry}.")]
+        is_default = self.config.topics[entry] == MAIVIN_TOPICS.get(entry)
+        is_dumped = is_default and 2 * len(given) > len(TopicRule.model_fields)
+        return not is_dumped and any(name.startswith(f"topics.{entry}.{option}") for name in given)
 
 
 def diagnose(view: CaptureView) -> list[Diagnostic]:

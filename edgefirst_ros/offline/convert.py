@@ -249,7 +249,10 @@ class Reading:
         self._size, self._total = sum(sizes), sum(n * (1 + t) for n, t in zip(sizes, self.twice, strict=True))
         self._spans = [span_ns(drive) for drive, _ in sources]
         self._whole_ns = sum(last_ns - first_ns for first_ns, last_ns in self._spans)
+        self._drives = [drive for drive, _ in sources]
         self._drive, self._is_reading, self._is_survey = sources[0][0], False, any(self.twice)
+        self._before: dict[str, RecordedDrive] = {}
+        """The drive of each sequence that has ended."""
         self._read = {True: 0, False: 0}
         """Bytes of the drives before this one that were read: for their motion, and to be converted."""
 
@@ -257,6 +260,8 @@ class Reading:
         self, drive: RecordedDrive, put: Callable[[RawMessage], None], in_full: InFull | None = None
     ) -> bool:
         """Pass every message to ``put``; returns whether the end was reached."""
+        for ended in self.pipeline.sequences:
+            self._before.setdefault(ended.name, self._drive)
         self._drive, self._is_reading, self._is_survey = drive, True, in_full is not None
         for message in drive.messages(in_full):
             put(message)
@@ -270,7 +275,7 @@ class Reading:
         """How far it is."""
         drive, run, begun = self._drive, self.pipeline.progress, dict(self._read)
         begun[self._is_survey] += drive.position * self._is_reading
-        share, written = min(1.0, begun[False] / max(1, self._size)), self._written(run.written_ns)
+        share, written = min(1.0, begun[False] / max(1, self._size)), self._written(*run.newest)
         expected = max(run.samples, round(run.samples / written)) if written else 0
         if written or not run.samples:
             # Samples are decoded and written behind what is read, which takes as long again.
@@ -287,11 +292,11 @@ class Reading:
             self._whole_ns / 1e9,
         )
 
-    def _written(self, time_ns: int) -> float:
+    def _written(self, sequence: str, _: int, time_ns: int) -> float:
         """The share of the recordings that is written, by the newest sample; 0 if that is not known."""
-        before_ns = 0
-        for first_ns, last_ns in self._spans:
-            if first_ns < time_ns <= last_ns + ADJOINING_NS:
+        written, before_ns = self._before.get(sequence, self._drive), 0
+        for drive, (first_ns, last_ns) in zip(self._drives, self._spans, strict=True):
+            if drive is written and first_ns < time_ns <= last_ns + ADJOINING_NS:
                 return min(1.0, (before_ns + time_ns - first_ns) / max(1, self._whole_ns))
             before_ns += last_ns - first_ns
         return 0.0

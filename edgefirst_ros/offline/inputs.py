@@ -193,6 +193,18 @@ def open_all(paths: Collection[Location]) -> list[Recording | errors.EdgeFirstEr
     return [found[path] for path in paths]
 
 
+def opened(places: Sequence[str]) -> list[Recording]:
+    """All recordings at some places.
+
+    Raises:
+        EdgeFirstError: why the first of those cannot be read that cannot.
+    """
+    found = open_all([file.path for file in find_files(places).files])
+    for error in (each for each in found if isinstance(each, errors.EdgeFirstError)):
+        raise error
+    return [each for each in found if isinstance(each, Recording)]
+
+
 def _open(path: Location) -> Recording | errors.EdgeFirstError:
     try:
         recording = open_recording(path)

@@ -43,8 +43,8 @@ class Progress:
     """Seconds of recording that were read."""
     durable: int = 0
     """Samples that the disk holds, so that they survive a power cut."""
-    written_ns: int = 0
-    """Acquisition time of the newest sample that is written."""
+    newest: tuple[str, int, int] = "", 0, 0
+    """Sequence, frame and time of the newest sample that is written."""
 
 
 class Pipeline:
@@ -259,7 +259,7 @@ class Pipeline:
             self._fanout.bytes_written,
             self._session.recorded_ns / 1e9,
             self._fanout.commits.durable.samples,
-            self._fanout.written_ns,
+            self._fanout.newest,
         )
 
     @property

@@ -119,7 +119,7 @@ class FanOut:
         shown: Callable[[int, str], bool] | None = None,
     ) -> None:
         self._shown = shown
-        self.samples, self.written_ns = 0, 0
+        self.samples, self.newest = 0, ("", 0, 0)
         self._in_all = 0
         self._newest_ns: int | None = None
         self.bytes_written = 0
@@ -457,7 +457,7 @@ class FanOut:
         if outcome == SAMPLE and delivery.is_reference:
             with self._lock:
                 self.samples += 1
-                self.written_ns = max(self.written_ns, reference.time_ns)
+                self.newest = delivery.place or self.newest
             if self._committed is not None:
                 self._committed(delivery.item.result())
 

@@ -31,7 +31,7 @@ from edgefirst_ros.model.untrusted import displayed
 from edgefirst_ros.sources.session import is_usable
 from edgefirst_ros.sources.simtime import CLOCK, SimulatedTime, clock_of
 from edgefirst_ros.sources.suggest import Look
-from edgefirst_ros.sources.zenohlink import CDR, close_session, key_includes, subscribe
+from edgefirst_ros.sources.zenohlink import CDR, close_session, connections, key_includes, subscribe
 
 if TYPE_CHECKING:
     import zenoh.ext
@@ -306,8 +306,7 @@ class ZenohSource:
     @property
     def connections(self) -> int:
         """Number of routers and peers that are connected now."""
-        info = self._session.info
-        return len(info.routers_zid()) + len(info.peers_zid())
+        return connections(self._session)
 
     def close(self) -> None:
         """Close the session; no more messages are received."""

@@ -99,6 +99,7 @@ def _faults(data: Any, path: tuple[str, ...]) -> Iterator[tuple[str, str]]:  # n
 
 
 CDR = "application/cdr"
+_HOST = re.compile(r"[a-z0-9_-]+/\[?(?P<host>[^\]/?#]+?)\]?(:\d+)?([?#].*)?")
 _ENDPOINT = re.compile(r"[a-z][a-z0-9_-]*/\S+")
 LARGEST, LARGEST_MB = "transport/link/rx/max_message_size", 256
 """Zenoh drops larger messages without a word, before they take memory; a raw picture of 8K with three times
@@ -182,6 +183,26 @@ def linked(
         yield session
     finally:
         close_session(session)
+
+
+def connections(session: zenoh.Session) -> int:
+    """Number of routers and peers that are connected now."""
+    info = session.info
+    return len(info.routers_zid()) + len(info.peers_zid())
+
+
+def alone(connect: Sequence[str] | None, listen: Sequence[str] | None) -> str:
+    """That there was no connection over these endpoints, in words."""
+    there, here = (", ".join(map(_public, each or ())) for each in (connect, listen))
+    if here and not there:
+        return f"nobody connected to {here}"
+    return f"never connected ({there})" if there else "never connected"
+
+
+def host_of(endpoints: Sequence[str]) -> str:
+    """The host name in the first endpoint's address; empty without one."""
+    found = _HOST.fullmatch(endpoints[0]) if endpoints else None
+    return found["host"].removesuffix(".local") if found else ""
 
 
 def _endpoints(config: zenoh.Config, side: str) -> list[str]:

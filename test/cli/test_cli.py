@@ -21,7 +21,7 @@ from edgefirst_ros.cli.app import app
 from edgefirst_ros.formats.datasets import check
 from edgefirst_ros.simulation import DriveOptions
 
-COMMAND = [sys.executable, "-m", "edgefirst_ros.cli.app"]
+COMMAND = [sys.executable, "-m", "edgefirst_ros"]
 
 
 def run(
@@ -68,7 +68,7 @@ def test_help_teaches() -> None:
     text = call("convert", "--help").stdout
     for word in ("--output", "--rate", "--keyframes", "--require", "Many drives:", "edgefirst-ros convert"):
         assert word in text
-    assert len(run("convert", "--help", columns="100").stdout.splitlines()) <= 60
+    assert len(run("convert", "--help", columns="80").stdout.splitlines()) <= 60
 
 
 def test_convert_prints_where_things_are_and_what_became_of_every_message(
@@ -83,7 +83,8 @@ def test_convert_prints_where_things_are_and_what_became_of_every_message(
     assert [place.name for place in places] == [short.stem, "capture_report.html"]
     assert all(place.exists() for place in places)
     assert "nothing lost, clocks aligned to ± 2 ms" in said
-    more = call("convert", short, "-o", tmp_path / "out", "--overwrite", "-v").stderr
+    more = call("convert", short, "-o", tmp_path / "my out", "-v").stderr
+    assert f"edgefirst-ros check '{tmp_path / 'my out'}'" in more
     assert "What became of every message" in more
     assert "/lidar/points, /radar/cube, /radar/targets: device clock, aligned to ± 2 ms" in more
     assert re.search(r"/gps: \d+ ignored: repeated fix", more)

@@ -53,7 +53,8 @@ def test_json_that_was_asked_for_comes_in_failure_too(tmp_path: Path, command: s
         (["info", "a", "--json=1"], "option '--json' does not take a value"),
         (["capture", "-o", "o", "--duration", "-1"], "--duration: "),
         (["capture", "-o", "o", "--schema", "1"], "--schema: '1' is not one of '2025.01', '2026.10'"),
-        (["export", "foo", "x", "-o", "o"], "coco|yolo|hf: 'foo' is not one of 'coco', 'yolo', 'hf'"),
+        (["simulate", "-o", "o", "--seconds", "nan"], "--seconds: expected at most 1e+10, found nan"),
+        (["export", "voc", "out", "-o", "o"], "coco|yolo|hf: 'voc' is not one of 'coco', 'yolo', 'hf'"),
         (["inof"], "no such command 'inof'"),
         (["--verson"], "no such option: --verson"),
     ],
@@ -167,10 +168,12 @@ def test_what_is_no_dataset_has_no_sheet(drive: Path, tmp_path: Path) -> None:
         assert f"{given}: {why}" in said
 
 
-def test_standard_output_that_is_full_is_said(drive: Path) -> None:
+@pytest.mark.parametrize("words", [["info", "DRIVE"], ["--version"]])
+def test_standard_output_that_is_full_is_said(drive: Path, words: list[str]) -> None:
+    arguments = [str(drive) if word == "DRIVE" else word for word in words]
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "edgefirst_ros", "info", str(drive)],
+            [sys.executable, "-m", "edgefirst_ros", *arguments],
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,

@@ -8,6 +8,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import typer
+
+from edgefirst_ros.cli.shared import Out
 
 LIMIT_S = 60.0
 CHILD = """
@@ -32,6 +38,15 @@ with out.guarded(), out.interruptible(threading.Event(), "finishing"):
     print("ready", flush=True)
     for _ in range(600):
         time.sleep(0.1)
+"""
+
+IMPORTING = """
+from edgefirst_ros.cli import app
+def interrupted(_):
+    raise KeyboardInterrupt
+app.import_module = interrupted
+from edgefirst_ros.__main__ import main
+main()
 """
 
 
@@ -62,4 +77,24 @@ def test_what_catches_every_exception_does_not_keep_the_process() -> None:
         out, err = child.communicate(timeout=LIMIT_S)
     assert out == ""
     assert child.returncode == 130
-    assert "interrupted at once\nhint: edgefirst-ros recover out finishes what was written" in err
+    assert (
+        "interrupted at once\nhint: edgefirst-ros recover out finishes what was written, if anything was"
+        in err
+    )
+
+
+def test_recovery_is_hinted_at_where_there_is_something_to_be_recovered(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for is_left in (False, True):
+        with pytest.raises(typer.Exit), Out(output=tmp_path / "out").guarded():
+            raise KeyboardInterrupt
+        assert ("recover" in capsys.readouterr().err) is is_left
+        (tmp_path / "out").mkdir(exist_ok=True)
+        (tmp_path / "out" / "d.arrow.part").touch()
+
+
+def test_an_interruption_while_a_command_is_imported_is_said() -> None:
+    command = [sys.executable, "-c", IMPORTING, "check", "out"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "interrupted at once\n")

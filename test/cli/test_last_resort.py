@@ -35,7 +35,10 @@ def fail(*_, **__):
     if kind == "lingering":
         threading.Thread(target=time.sleep, args=[600]).start()
         raise KeyError(HOSTILE)
+    library = ImportError("initialization failed")
+    library.__cause__ = KeyboardInterrupt()
     raise {
+        "library": library,
         "value": KeyError(HOSTILE), "torn": Torn(), "deep": RecursionError(), "memory": MemoryError(),
         "ctrl-c": KeyboardInterrupt(), "pipe": BrokenPipeError(32, "Broken pipe"), "exit": SystemExit(7),
     }[kind]
@@ -79,11 +82,12 @@ def test_a_traceback_can_be_had(tmp_path: Path) -> None:
     assert "Traceback" in said
 
 
-@pytest.mark.parametrize(("kind", "code"), [("ctrl-c", 130), ("exit", 7), ("pipe", 1)])
+@pytest.mark.parametrize(("kind", "code"), [("ctrl-c", 130), ("library", 130), ("exit", 7), ("pipe", 1)])
 def test_what_is_no_fault_keeps_its_meaning(tmp_path: Path, kind: str, code: int) -> None:
     ended, _, said = run(kind, tmp_path)
     assert ended == code
     assert "fault" not in said
+    assert ("interrupted" in said) is (code == 130)
 
 
 def test_a_fault_in_another_thread_is_told_and_ends_with_2(tmp_path: Path) -> None:

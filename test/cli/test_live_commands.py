@@ -54,7 +54,13 @@ def connected(monkeypatch: pytest.MonkeyPatch) -> None:
         (["play", "OUT/none.mcap", "--zenoh-listen", "ENDPOINT"], "no such recording"),
         (
             ["play", "DRIVE", "--zenoh-listen", "ENDPOINT", "--wait", "0.05"],
-            "nobody subscribed within 0.05 s",
+            "nobody connected to tcp/127.0.0.1:",
+        ),
+        (["play", "DRIVE", "--zenoh", "ENDPOINT", "--wait", "0.05"], "never connected (tcp/127.0.0.1:"),
+        (["play", "EMPTY", "--zenoh-listen", "ENDPOINT"], "empty.mcap: holds no topic"),
+        (
+            ["capture", "-o", "OUT", "--zenoh-listen", "ENDPOINT", "--duration", "0.1"],
+            "nobody connected to tcp/127.0.0.1:",
         ),
     ],
 )
@@ -62,7 +68,9 @@ def test_wrong_usage_is_said_with_exit_2_and_leaves_nothing(
     tmp_path: Path, arguments: list[str], words: str
 ) -> None:
     output = tmp_path / "out"
-    given = {"OUT": str(output), "ENDPOINT": free_endpoint(), "DRIVE": str(drive())}
+    empty = tmp_path / "empty.mcap"
+    empty.write_bytes(drive().read_bytes()[:100])
+    given = {"OUT": str(output), "ENDPOINT": free_endpoint(), "DRIVE": str(drive()), "EMPTY": str(empty)}
     code, _, said = run(*(given.get(a, a.replace("OUT", str(output))) for a in arguments))
     assert code == 2, said
     assert words in said
@@ -122,7 +130,7 @@ def test_a_disk_that_fills_ends_with_exit_1_and_the_reason(
 @pytest.mark.long
 def test_a_device_that_comes_late_is_not_taken_for_another(tmp_path: Path) -> None:
     """Its names are judged once it had time to send: from the connection on, not from the capture's start."""
-    soon = "from edgefirst_ros.cli import app, capture; capture.SUGGEST_AFTER_S = 2.0; app.main()"
+    soon = "from edgefirst_ros.cli import app, capture; capture.SUGGEST_AFTER_S = 2.0; app.app()"
     endpoint = free_endpoint()
     words = "capture", "-o", tmp_path / "out", "--zenoh", endpoint
     with started(tmp_path / "capture", *words, command=[sys.executable, "-c", soon]) as capture:

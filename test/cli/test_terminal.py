@@ -93,6 +93,24 @@ def test_names_are_shown_as_they_are(made: tuple[dict[str, Any], dict[str, Any]]
     assert "a[b]c.mcap" in shown(140, info=made[1])
 
 
+def test_no_number_of_one_topic_is_said_of_another(made: tuple[dict[str, Any], dict[str, Any]]) -> None:
+    text = shown(200, info=made[1])
+    assert "/camera/info, /radar/info, /tf_static: receive time: the stamp never changes\n" in text
+    one = {topic: each for topic, each in made[1]["topics"].items() if topic != "/radar/info"}
+    one["/tf_static"] = one["/camera/info"]
+    assert "/camera/info, /tf_static: receive time: the stamp never changes (" in shown(
+        200, info={**made[1], "topics": one}
+    )
+
+
+def test_a_sensor_of_several_drives_is_one_sensor(made: tuple[dict[str, Any], dict[str, Any]]) -> None:
+    once, thrice = (
+        shown(140, report={**made[0], "sequences": made[0]["sequences"] * count}).partition("done ")[2]
+        for count in (1, 3)
+    )
+    assert once == thrice
+
+
 def test_names_cannot_steer_the_terminal(made: tuple[dict[str, Any], dict[str, Any]]) -> None:
     hostile = "/x\x1b[2J\x9b\x07"
     report = {**made[0], "notes": [hostile], "topics": {hostile: made[0]["topics"]["/camera/h264"]}}

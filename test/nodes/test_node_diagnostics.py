@@ -12,6 +12,7 @@ from edgefirst_ros.live.status import LiveStatus, OutputStatus
 from edgefirst_ros.model.reasons import Code, Finding, Severity
 from edgefirst_ros.nodes.diagnostics import UNKNOWN, CaptureView, Diagnostic, diagnose, summarise
 from edgefirst_ros.nodes.discovery import SubscriptionPlan, TopicMatch
+from edgefirst_ros.nodes.parameters import specify
 
 GB = 1_000_000_000
 
@@ -164,6 +165,15 @@ def test_topics_that_somebody_named_are_missed_and_others_are_not() -> None:
     optional = build_config({"topics": {"gps": {"required": "never"}}})
     done_without = view(plan=absent, given=("topics.gps.topic",), config=optional)
     assert entry(done_without, "/gps").level is Severity.NOTE
+
+
+def test_what_a_dump_of_all_parameters_lists_is_not_missed_unless_it_was_changed() -> None:
+    absent = SubscriptionPlan("", frozenset(), (TopicMatch("gps", "/gps", announced=False),))
+    specs = [spec for spec in specify(Config) if spec.name.startswith("topics.gps.")]
+    dumped = tuple(spec.name for spec in specs if spec.default != [])
+    assert "/gps" not in [e.name for e in diagnose(view(plan=absent, given=dumped))]
+    changed = build_config({"topics": {"gps": {"latency_ms": 7.0}}})
+    assert entry(view(plan=absent, given=dumped, config=changed), "/gps").level is Severity.WARNING
 
 
 def test_a_session_without_its_reference_says_so() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,18 @@ def test_it_returns_what_the_report_says_and_where_everything_is(tmp_path: Path,
     assert not done.interrupted
     assert seen
     assert all(position.bytes_read <= position.bytes_total for position in seen)
+
+
+def test_drives_of_one_time_are_expected_one_after_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edgefirst_ros.offline.convert.PROGRESS_EVERY_S", 0.0)
+    drives, seen = [simulated(replace(OPTIONS, seed=seed)).mcap for seed in (1, 2, 3)], list[Position]()
+    done = edgefirst_ros.convert(drives, tmp_path / "out", name=NAME, workers=1, on_progress=seen.append)
+    expected = [each.expected for each in seen if each.run.samples > 10 and each.expected]
+    assert done.report["samples"] == 30
+    assert expected
+    assert max(expected) <= 36
 
 
 CONFIGS: dict[str, Any] = {

@@ -60,10 +60,10 @@ def command(*arguments: str | Path) -> Callable[[], None]:
     """The command line with these arguments, as a function that ends as the process would."""
 
     def run() -> None:
-        from edgefirst_ros.cli.app import main  # noqa: PLC0415 - imported by whoever forks
+        from edgefirst_ros.cli.app import app  # noqa: PLC0415 - imported by whoever forks
 
         sys.argv = ["edgefirst-ros", *map(str, arguments)]
-        main()
+        app()
 
     return run
 

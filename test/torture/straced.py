@@ -31,7 +31,7 @@ def lacking() -> str:
 def difference(seen: Counter[str], arguments: Sequence[str | Path], output: Path) -> str:
     """How the calls that the command makes below a folder differ from those seen by name; empty if not."""
     calls = ",".join(f"?{call}" for call in (*RULES, *OTHERS.split(",")))
-    command = [sys.executable, "-m", "edgefirst_ros.cli.app", *map(str, arguments)]
+    command = [sys.executable, "-m", "edgefirst_ros", *map(str, arguments)]
     log = output.with_suffix(".strace")
     done = subprocess.run(
         ["strace", "-f", "-y", "-qq", "-o", log, "-e", f"trace={calls}", *command],

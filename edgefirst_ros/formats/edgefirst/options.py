@@ -41,8 +41,8 @@ class EdgeFirstOptions(OptionsModel):
     )
     container: Container = Field(
         default="zip",
-        description="Sensor files in one uncompressed ZIP, or as plain files. Choose folder for tools "
-        "that cannot read a ZIP, and for cloud storage.",
+        description="Sensor files in one ZIP, or as plain files. The ZIP is not compressed. Choose "
+        "folder for tools that cannot read a ZIP, and for cloud storage.",
     )
     split: Split = Field(
         default="time",
