@@ -307,6 +307,7 @@ class Pipeline:
             unread=self.unread,
             # What had not come when a run was cut short may have come later.
             absent=[e for e in self.absences(counts) if not (self.cut_short and e.code is Code.MISSING)],
+            cut_short=self.cut_short,
         )
 
     def absences(self, topics: Mapping[str, Mapping[str, Any]]) -> list[Finding]:

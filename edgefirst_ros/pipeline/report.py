@@ -148,6 +148,7 @@ def build_report(
     notes: Sequence[str],
     unread: Sequence[str] = (),
     absent: Sequence[Finding] = (),
+    cut_short: bool = False,
 ) -> dict[str, Any]:
     """The report of a run as plain values; contains no time of day and no path."""
     topics = accounts(ledger, [s for each in sequences for s in each.result.stats.values()])
@@ -170,10 +171,8 @@ def build_report(
         "hints": [each.text for each in absent if each.severity is Severity.NOTE],
     }
     missed = [e for e in absent if e.severity > Severity.NOTE and e.code is not Code.NO_REFERENCE]
-    return {
-        **report,
-        "warnings": [*(e.text for e in warnings_of(parsed(report))), *unread, *(e.text for e in missed)],
-    }
+    found = warnings_of(parsed({**report, "interrupted": cut_short}))
+    return {**report, "warnings": [*(e.text for e in found), *unread, *(e.text for e in missed)]}
 
 
 def _has_labels(sequences: Sequence[SequenceSummary]) -> bool:

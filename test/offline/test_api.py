@@ -118,3 +118,4 @@ def test_another_thread_can_stop_it(tmp_path: Path, recording: Path) -> None:
     stop.set()
     done = edgefirst_ros.convert(recording, tmp_path, stop=stop, page=False)
     assert done.interrupted
+    assert not any("the dataset is empty" in warning for warning in done.report["warnings"])
