@@ -188,12 +188,10 @@ class _Capture:
                 alone_s = alone_s if self.is_connected else status.elapsed_s
                 self.is_connected |= source.connections > 0
                 self._complain(status)
-                if may_suggest and self.is_connected and status.elapsed_s > alone_s + SUGGEST_AFTER_S:
+                is_late = self.is_connected and status.elapsed_s > alone_s + SUGGEST_AFTER_S
+                if may_suggest and is_late and "camera" in status.silent:
                     may_suggest = False
-                    found = (
-                        suggestion_of(overhear(link, LISTEN_S), config) if "camera" in status.silent else None
-                    )
-                    if found is not None:
+                    if (found := suggestion_of(overhear(link, LISTEN_S), config)) is not None:
                         taking.stop(STOP_S)
                         return found
                 view.update(status, source.connections, source.notes)
@@ -219,7 +217,7 @@ class _Capture:
     def _complain(self, status: LiveStatus) -> None:
         for problem in {*status.problems} - self._said:
             self._said.add(problem)
-            self.out.fail([problem])
+            self.out.complain(problem)
 
     def end(self) -> int:
         """Say what became of all sessions; the exit code, of the capture as a whole.

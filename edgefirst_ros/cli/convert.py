@@ -141,11 +141,10 @@ def configured(
     from edgefirst_ros.offline.inputs import suggested
     from edgefirst_ros.offline.sessions import recorded_settings
 
-    found = None if config_file is not None else recorded_settings(recordings)
-    recorded, note = found or (None, "")
+    recorded, note = (None if config_file else recorded_settings(recordings)) or (None, "")
     notes += [note] if note else []
     config = make_config(config_file, chosen, recorded=recorded, notes=notes)
-    suggestion = suggested(recordings, config) if config_file is None and found is None else None
+    suggestion = suggested(recordings, config) if config_file is None and recorded is None else None
     if suggestion is None:
         return config, None
     notes.append(suggestion.note)

@@ -42,7 +42,7 @@ def recover(
         for done in run_recovery(path):
             outputs.append({**asdict(done), "path": f"{done.path}"})
             if done.failed:
-                out.tell("error", done.text)
+                out.complain(done.text)
             elif not as_json:
                 out.result(None, f"{done.path}\n  {done.text}")
         pages = [f"{page}" for page in out.page_beside(without_page(path))]

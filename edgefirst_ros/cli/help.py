@@ -9,26 +9,12 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
-MOST_NUMBER = 1e10
-"""Times and sizes of more overflow; seeds have less."""
 LONGEST_NAMES = 34
 """Options with longer names have their explanation below them."""
 
 
 class Command(TyperCommand):
-    """A command that writes its own help, and takes no numbers with which nothing can be calculated."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - typer's own click
-        """Understand the arguments behind the command's name."""
-        rest: list[str] = super().parse_args(ctx, args)
-        parameter: Any  # typer's own click
-        for parameter in self.params:
-            value = ctx.params.get(parameter.name)
-            # Not finite is neither less nor more than a limit.
-            if isinstance(value, int | float) and not abs(value) <= MOST_NUMBER:
-                text = f"expected at most {MOST_NUMBER:g}, found {value:g}"
-                raise typer.BadParameter(text, ctx=ctx, param=parameter)
-        return rest
+    """A command that writes its own help."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ANN401, ARG002 - typer's own click
         """What is typed behind the command's name."""

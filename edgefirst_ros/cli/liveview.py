@@ -82,10 +82,9 @@ class LiveView:
 
 def line(status: LiveStatus, connections: int) -> str:
     """The status in one line."""
-    rates = ", ".join(
-        f"{topic.strip('/')} {row['rate_hz']:g}" for topic, row in status.topics.items() if row["rate_hz"]
-    )
-    return f"{_head(status, connections)}, Hz: {rates or 'nothing is received'}"
+    rates = {topic.strip("/"): row["rate_hz"] for topic, row in status.topics.items() if row["rate_hz"]}
+    shown = ", ".join(f"{topic} {rate_hz:g}" for topic, rate_hz in rates.items())
+    return f"{_head(status, connections)}, Hz: {shown or 'nothing is received'}"
 
 
 def _head(status: LiveStatus, connections: int) -> str:

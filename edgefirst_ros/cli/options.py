@@ -17,6 +17,8 @@ from edgefirst_ros.formats.registry import FORMATS
 TOLD = Path(__file__).parents[1] / "config" / "options.json"
 """What the models of options say, without what they import: ``make reference`` writes it."""
 _SAID: Mapping[str, Mapping[str, Any]] = json.loads(TOLD.read_text(encoding="utf-8"))["config"]
+MOST_NUMBER = 1e10
+"""Times and sizes of more overflow; seeds have less."""
 SETTINGS: dict[str, str] = {}
 """Options of the configuration by parameters of commands: the last of its names."""
 FLAGS: dict[str, str] = {}
@@ -46,19 +48,22 @@ def taking(parameters: str) -> Callable[[Function], Function]:
 def opt(typed: str, text: str, **more: Any) -> Any:  # noqa: ANN401 - typer's own
     """A parameter by what a user types for it, ``-o --output FOLDER`` or ``PATH``, and what it is.
 
-    Values in lower case, ``coco|yolo``, are all that there are.
+    Values in lower case, ``coco|yolo``, are all that there are. With some numbers nothing can be calculated.
     """
     names = [word for word in typed.split() if word.startswith("-")]
     takes = " ".join(word for word in typed.split() if not word.startswith("-"))
     choices = takes.split("|") if "|" in takes and takes == takes.lower() else []
 
-    def known(value: Any) -> Any:  # noqa: ANN401 - of any type
+    def usable(value: Any) -> Any:  # noqa: ANN401 - of any type
         if choices and isinstance(value, str) and value not in choices:
             raise typer.BadParameter(f"{value!r} is not one of {', '.join(map(repr, choices))}")
+        # Not finite is neither less nor more than a limit.
+        if isinstance(value, int | float) and not abs(value) <= MOST_NUMBER:
+            raise typer.BadParameter(f"expected at most {MOST_NUMBER:g}, found {value:g}")
         return value
 
     make = typer.Option if names else typer.Argument
-    return make(*names, metavar=takes or None, help=text, callback=known, **more)
+    return make(*names, metavar=takes or None, help=text, callback=usable, **more)
 
 
 def _offer(parameter: str, kind: Any, typed: str, text: str, default: Any = None, **more: Any) -> None:  # noqa: ANN401 - of any type

@@ -72,13 +72,17 @@ class Out:
             self.tell("warning", fault)
         return pages
 
+    def complain(self, fault: str) -> None:
+        """Print what is wrong, and a line for each thing to do, which semicolons part."""
+        what, *actions = fault.split("; ")
+        self.tell("error", what)
+        for action in actions:
+            self.tell("hint", action)
+
     def fail(self, faults: Sequence[str]) -> None:
-        """Print what is wrong, a line each, with a line for each thing to do, which semicolons part."""
+        """Print why the command ends, as an object, too, if results are JSON."""
         for fault in faults:
-            what, *actions = fault.split("; ")
-            self.tell("error", what)
-            for action in actions:
-                self.tell("hint", action)
+            self.complain(fault)
         if self.as_json:
             print_faults_as_json(faults)
 
@@ -143,8 +147,8 @@ class Out:
             yield
 
 
-def _text(error: Exception) -> str:
-    if isinstance(error, EdgeFirstError) or not isinstance(error, OSError):
+def _text(error: EdgeFirstError | OSError) -> str:
+    if isinstance(error, EdgeFirstError):
         return str(error)
     reason = error.strerror or str(error)
     if error.filename is None:

@@ -54,6 +54,8 @@ def test_json_that_was_asked_for_comes_in_failure_too(tmp_path: Path, command: s
         (["info", "a", "--json=1"], "option '--json' does not take a value"),
         (["capture", "-o", "o", "--duration", "-1"], "--duration: "),
         (["capture", "-o", "o", "--schema", "1"], "--schema: '1' is not one of '2025.01', '2026.10'"),
+        (["simulate", "-o", "o", "--seconds", "nan"], "--seconds: expected at most 1e+10, found nan"),
+        (["export", "voc", "out", "-o", "o"], "layout: 'voc' is not one of 'coco', 'yolo', 'hf'"),
         (["inof"], "no such command 'inof'"),
         (["--verson"], "no such option: --verson"),
     ],
