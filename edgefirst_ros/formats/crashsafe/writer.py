@@ -47,8 +47,8 @@ class DatasetWriter(ABC, Generic[Grown]):
     ) -> None:
         self._place, self._locked, self._overwrite = place, journal, overwrite
         self._finished, self._unfinished = finished, unfinished
-        self._recovery = f"edgefirst-ros recover {shlex.quote(str(place))}"
-        self._advice = f"what is committed stays as .part: {self._recovery}"
+        self._quoted = shlex.quote(str(place))
+        self._advice = f"what is committed stays as .part: edgefirst-ros recover {self._quoted}"
         self._store: Grown | None = None
         self._warnings: list[str] = []
         self._notes: list[str] = []
@@ -130,7 +130,9 @@ class DatasetWriter(ABC, Generic[Grown]):
                 raise OutputExists(f"dataset {self._place} already exists")
         for path in self._unfinished:
             if path.exists():
-                raise OutputExists(f"{path} was left by an unfinished run: {self._recovery} finishes it")
+                raise OutputExists(
+                    f"{path} was left by an unfinished run: edgefirst-ros recover {self._quoted} finishes it"
+                )
 
     @contextmanager
     def _reporting(self) -> Iterator[None]:
