@@ -72,7 +72,7 @@ def _sentence(error: Any) -> str:  # noqa: ANN401 - typer's own click
         from edgefirst_ros.model.errors import fault_text
 
         said = fault_text(cause.errors()[0]).removeprefix("Value error, ")
-    return f"{max(parameter.opts, key=len)}: {said}"
+    return f"{typed(parameter, short=True).partition(' ')[0]}: {said}"
 
 
 def _hint(error: Any, ctx: Any) -> str:  # noqa: ANN401 - typer's own click

@@ -87,10 +87,10 @@ def check(
         from edgefirst_ros.formats.format import Look
         from edgefirst_ros.offline.opening import located, nearby
 
-        users = {name.lower(): name for each in FORMATS.values() for name in each.users}
+        users = {name.lower(): (name, each.name) for each in FORMATS.values() for name in each.users}
         if user and user.lower() not in users:
             raise ConfigError([f"--for: {user!r} is not known; there are {', '.join(sorted(users))}"])
-        user, place = users.get(user.lower(), ""), nearby(located(path))
+        (user, kind), place = users.get(user.lower(), ("", "")), nearby(located(path))
         with out.progress("checking") as view:
             walk = os.walk(place if place.is_dir() else place.parent)
             size = sum(Path(top, name).lstat().st_size for top, _, names in walk for name in names)
@@ -101,7 +101,9 @@ def check(
                     out.result(None, result.text)
         formats = {each.format: FORMATS[each.format] for each in results}
         if user and not any(user in each.users for each in formats.values()):
-            raise DatasetNotFound(f"{path}: holds no dataset that {user} takes")
+            raise DatasetNotFound(
+                f"{path}: holds no dataset that {user} takes; convert --format {kind} makes one"
+            )
         for reader in {each.unasked() for each in formats.values() if official is None} - {""}:
             out.tell("hint", f"not tested with {reader}, which --official PYTHON asks")
         out.result([{"ok": each.ok and not each.failed, **asdict(each)} for each in results])
@@ -140,7 +142,9 @@ def select(
 
 def export(
     layout: Annotated[str, opt("coco|yolo|hf", "COCO, Ultralytics' YOLO, or Hugging Face's datasets.")],
-    sources: Annotated[list[str], opt("SOURCE...", "Datasets, folders above them, or URLs.")],
+    sources: Annotated[
+        list[str], opt("SOURCE...", "Datasets, folders above them, or URLs, each taken once.")
+    ],
     *,
     output: Annotated[Path, opt("--output -o FOLDER", "A new or empty folder.")],
     unlabelled: Annotated[bool, opt("--unlabelled", "Also pictures without labels, as empty ones.")] = False,

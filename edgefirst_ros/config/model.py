@@ -865,7 +865,7 @@ def preset(program: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """
     known = {name: values for each in FORMATS.values() for name, values in each.presets.items()}
     if program not in known:
-        raise ConfigError([f"for: {program!r} is not known; there are {', '.join(sorted(known))}"])
+        raise ConfigError([f"--for: {program!r} is not known; there are {', '.join(sorted(known))}"])
     merged = dict(given)
     for name, value in known[program].items():
         if isinstance(value, Mapping):

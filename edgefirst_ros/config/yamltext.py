@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -112,9 +113,13 @@ def read_named(path: Path) -> str:
     except FileNotFoundError as error:
         raise ConfigError([f"{path}: no such configuration file"]) from error
     except OSError as error:
-        raise ConfigError([f"{path}: cannot be read: {error.strerror or error}"]) from error
+        # What is refused here, and by no system, has no number.
+        fault = "is no configuration file" if error.errno in {None, errno.EFBIG} else "cannot be read"
+        if isinstance(error, IsADirectoryError):
+            raise ConfigError([f"{path}: is a folder; name a configuration file in it"]) from error
+        raise ConfigError([f"{path}: {fault}: {error.strerror or error}"]) from error
     except UnicodeDecodeError as error:
-        raise ConfigError([f"{path}: is not UTF-8"]) from error
+        raise ConfigError([f"{path}: is no configuration file: it is not UTF-8"]) from error
 
 
 def read_yaml(path: Path) -> dict[str, Any]:

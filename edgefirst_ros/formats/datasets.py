@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 from pathlib import Path, PurePosixPath
+from shutil import which
 from typing import Any
 
 from edgefirst_ros.formats.crashsafe.journal import Lock, being_written, holder, refuse_busy
@@ -33,7 +34,7 @@ from edgefirst_ros.formats.format import (
     reading,
 )
 from edgefirst_ros.formats.registry import FORMATS
-from edgefirst_ros.model.errors import DatasetError, DatasetNotFound, EdgeFirstError, WriteError
+from edgefirst_ros.model.errors import ConfigError, DatasetError, DatasetNotFound, EdgeFirstError, WriteError
 from edgefirst_ros.model.untrusted import MOST_REPORT_BYTES, REPORT, page_path, read_object
 
 RECORDINGS = "recordings"
@@ -242,8 +243,11 @@ def check(path: Path, *, official_python: Path | None = None, look: Look = EVERY
         look: how thoroughly, and whom to tell how far it is.
 
     Raises:
+        ConfigError: there is no such interpreter.
         DatasetNotFound: no such path, or no dataset there.
     """
+    if official_python is not None and which(official_python) is None:
+        raise ConfigError([f"--official {official_python}: is no program"])
     datasets, links = _found(path)
     for kind, link in links:
         yield _linked(kind, link, f"{link} {NOT_FOLLOWED}")

@@ -12,6 +12,7 @@ from typing import Any
 
 from edgefirst_ros.config.files import load_values
 from edgefirst_ros.config.model import Config, chosen_config, of_keywords, preset
+from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.offline.convert import Conversion, Position
 from edgefirst_ros.offline.convert import convert as run
 from edgefirst_ros.offline.sessions import recorded_settings
@@ -67,12 +68,17 @@ def convert(
         OutputExists: the dataset exists and ``overwrite`` is off.
         WriteError: the output cannot be written; ``edgefirst-ros recover`` completes what was committed.
     """
-    excerpt = excerpt_of(*(None if limit is None else str(limit) for limit in (start, end)))
     several = [recordings] if isinstance(recordings, str | PathLike) else recordings
-    places = [fspath(place) for place in several]
-    combined, notes = _config(
-        places, config, preset(for_, of_keywords(settings)) if for_ else of_keywords(settings)
-    )
+    places = [fspath(place) for place in several or ()]
+    if not places:
+        raise ConfigError(["recordings: none was given"])
+    chosen = of_keywords(settings)
+    try:
+        excerpt = excerpt_of(*(None if limit is None else str(limit) for limit in (start, end)))
+        chosen = preset(for_, chosen) if for_ else chosen
+    except ConfigError as error:  # which speaks of options of the command
+        raise ConfigError([fault.replace("--", "") for fault in error.faults]) from error
+    combined, notes = _config(places, config, chosen)
     done = run(
         places,
         Path(output),

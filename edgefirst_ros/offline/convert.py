@@ -187,6 +187,10 @@ def convert(
     )
     job.pipeline.tell_unusable(unusable)
     job.pipeline.notes += [*notes, *inputs.notes, *renaming("name", dataset)]
+    if not dataset and session is None and len(drives) > 1:
+        job.pipeline.notes.append(
+            f"the dataset has the name of the first of {len(drives):,} drives, see --name"
+        )
     reading = Reading(job.pipeline, inputs.drives, stop, streams=pace is not None)
     try:
         with reading.watched(on_progress):

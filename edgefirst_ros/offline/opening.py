@@ -61,7 +61,7 @@ def open(  # noqa: A001 - it is called edgefirst_ros.open
     Args:
         place: the dataset's folder, its ``.arrow`` or ``.zip``, or a folder above it, as path or URL (s3, gs,
             az, https), of which a copy is made and kept; several datasets are a ``Corpus``, as are those of a
-            list of places.
+            list of places, each once.
         keys: what to read, such as ``["image", "boxes2d"]``; default: all.
         group: only samples of this group: ``train`` or ``val``.
         transform: called with each sample; returns what ``dataset[i]`` shall be.
@@ -82,12 +82,12 @@ def open(  # noqa: A001 - it is called edgefirst_ros.open
 
     if format not in {None, NAME, *_others()}:
         raise ConfigError([f"format: expected one of {', '.join((NAME, *_others()))}, found {format}"])
-    places = [place] if isinstance(place, str | PathLike | Url) else [*place]
+    places = [place] if isinstance(place, str | PathLike | Url) else [*(place or ())]
     paths = [nearby(located(each)) for each in places]
     if format not in {None, NAME}:
         return _other(paths, format)
     try:
-        found = [each for path in paths for each in find(path)]
+        found = [*dict.fromkeys(each for path in paths for each in find(path))]
     except DatasetNotFound:
         if format == NAME or (other := _other(paths)) is None:
             raise
@@ -96,13 +96,25 @@ def open(  # noqa: A001 - it is called edgefirst_ros.open
 
 
 def located(place: Place) -> Location:
-    """The path or URL that a user means."""
+    """The path or URL that a user means.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    if not isinstance(place, str | PathLike | Url):
+        raise ConfigError([f"expected a path or URL, found {place!r}"])
     return location_of(place if isinstance(place, str | Url) else Path(place))
 
 
 def nearby(place: Location) -> Path:
-    """The path of a dataset, of a URL that of its copy."""
+    """The path of a dataset, of a URL that of its copy.
+
+    Raises:
+        DatasetNotFound: it is a recording.
+    """
     if isinstance(place, Path):
+        if is_recording(place.name) and place.is_file():
+            raise DatasetNotFound(f"{place}: is a recording; edgefirst-ros info says what is in it")
         return place
     from edgefirst_ros.offline.copies import local_copy  # noqa: PLC0415 - only where a URL is given
 

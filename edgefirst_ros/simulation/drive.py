@@ -13,7 +13,7 @@ import numpy as np
 from mcap.writer import CompressionType, Writer
 
 from edgefirst_ros.model.definitions import definition
-from edgefirst_ros.model.errors import OutputExists, WriteError
+from edgefirst_ros.model.errors import ConfigError, OutputExists, WriteError
 from edgefirst_ros.simulation.channels import SimulatedDrive
 from edgefirst_ros.simulation.options import DriveOptions
 from edgefirst_ros.simulation.schedule import Channel
@@ -46,6 +46,7 @@ def simulate(
         overwrite: replace an existing drive of this name.
 
     Raises:
+        ConfigError: the directory is a file.
         OutputExists: a drive of this name exists and ``overwrite`` is false.
     """
     return write(SimulatedDrive(options), directory, progress, overwrite=overwrite)
@@ -64,6 +65,8 @@ def write(
     for each in (path, recording.truth):
         if each.exists() and not overwrite:
             raise OutputExists(f"{each} exists; choose another directory or allow overwriting")
+    if directory.is_file():
+        raise ConfigError([f"{directory}: is a file, not a folder"])
     directory.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_suffix(".mcap.part")
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from pathlib import Path
@@ -208,14 +208,20 @@ def drive_options(values: Mapping[str, Any], kind: type[DriveOptions] = DriveOpt
     try:
         return TypeAdapter(kind).validate_python(dict(values))
     except ValidationError as error:
-        raise ConfigError([_sentence(fault["loc"], fault["msg"]) for fault in error.errors()]) from error
+        raise ConfigError([text for fault in error.errors() for text in _sentences(fault)]) from error
+
+
+def _sentences(fault: Mapping[str, Any]) -> Sequence[str]:
+    cause = fault.get("ctx", {}).get("error")
+    return cause.faults if isinstance(cause, ConfigError) else [_sentence(fault["loc"], fault["msg"])]
 
 
 def _sentence(place: tuple[int | str, ...], text: str) -> str:
     name = ".".join(map(str, place))
     if text.startswith("Unexpected keyword"):
         near = get_close_matches(name, [f.name for f in fields(DriveOptions)], n=1)
-        return f"{name}: no such option of a drive" + (f"; did you mean {near[0]}?" if near else "")
+        advice = f"did you mean {near[0]}?" if near else "docs/simulator.md lists them"
+        return f"{name}: no such option of a drive; {advice}"
     text = text.removeprefix("Value error, ")
     return f"{name}: {text}" if name else text
 

@@ -501,7 +501,8 @@ def moved(finding: TopicClock, clock: Clock, group: int, by_ns: int) -> TopicClo
 
 def _other(clock: Clock, ppm: float | None) -> str:
     drift = "" if ppm is None else f"; it is {abs(ppm):.0f} ppm {'slow' if ppm > 0 else 'fast'}: corrected"
-    return f"{OTHER}{_offset(clock)} behind the recording's; shared offset added{drift}"
+    offset, way = _offset(clock).lstrip("+-"), "behind" if clock.offset_ns > 0 else "ahead of"
+    return f"{OTHER}{offset} {way} the recording's; shared offset added{drift}"
 
 
 def _offset(clock: Clock) -> str:

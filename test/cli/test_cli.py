@@ -244,6 +244,9 @@ def test_info_names_topics_rates_and_clocks(short: Path) -> None:
     text = call("info", short).stdout
     for word in ("/camera/h264", "CompressedVideo", "never changes", "another clock"):
         assert word in text
+    assert re.search(
+        r"stamp of another clock, [\d,]+\.\d+ s ± .* behind the recording's", " ".join(text.split())
+    )
     found = json.loads(call("info", "--json", short).stdout)
     assert found["topics"]["/camera/h264"]["messages"] == 30
     assert found["topics"]["/camera/h264"]["rate_hz"] == pytest.approx(10, abs=0.2)

@@ -55,7 +55,7 @@ def test_json_that_was_asked_for_comes_in_failure_too(tmp_path: Path, command: s
         (["capture", "-o", "o", "--duration", "-1"], "--duration: "),
         (["capture", "-o", "o", "--schema", "1"], "--schema: '1' is not one of '2025.01', '2026.10'"),
         (["simulate", "-o", "o", "--seconds", "nan"], "--seconds: expected at most 1e+10, found nan"),
-        (["export", "voc", "out", "-o", "o"], "layout: 'voc' is not one of 'coco', 'yolo', 'hf'"),
+        (["export", "voc", "out", "-o", "o"], "coco|yolo|hf: 'voc' is not one of 'coco', 'yolo', 'hf'"),
         (["inof"], "no such command 'inof'"),
         (["--verson"], "no such option: --verson"),
     ],
@@ -122,6 +122,38 @@ def test_info_tells_versions_and_what_datasets_are(
     assert "5 of 10 samples, of 1 dataset\n" in run("select", ".", "-o", "new", "--where", "frame % 2 = 0")[1]
 
 
+def test_what_is_named_in_the_wrong_place_is_called_what_it_is(
+    drive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    convert([drive], tmp_path / "out", build_config({}), dataset="d")
+    monkeypatch.chdir(tmp_path)
+    for command, said in (
+        (f"check {drive}", "is a recording\nhint: edgefirst-ros info says what is in it"),
+        ("check out --for nurec", "no dataset that NuRec takes\nhint: convert --format ncore makes one"),
+        ("check out --official /nope/python", "error: --official /nope/python: is no program"),
+        ("export yolo out -o .", "is not empty, or a file\nhint: choose a new folder"),
+        (f"convert {drive} --config {drive}", f"{drive.name}: is no configuration file"),
+        (f"convert {drive} --config out", "error: out: is a folder\nhint: name a configuration file in it"),
+        (f"convert {drive} --for nobody", "error: --for: 'nobody' is not known"),
+        (f"simulate -o {drive}", "is a file, not a folder\n"),
+        ("simulate -o new --size 0x0", "error: height is 0, must be"),
+        ("simulate -o new --set foo=1", "no such option of a drive\nhint: docs/simulator.md lists them"),
+    ):
+        code, _, err = run(*shlex.split(command))
+        assert code == 2, command
+        assert said in err, f"{command}\n{err}"
+
+
+def test_what_is_named_twice_is_exported_once(drive: Path, tmp_path: Path) -> None:
+    convert([drive], tmp_path / "out", build_config({}), dataset="d")
+    _, _, once = run("export", "yolo", tmp_path / "out", "-o", tmp_path / "once")
+    _, _, twice = run(
+        "export", "yolo", tmp_path / "out", tmp_path / "out/edgefirst", "-o", tmp_path / "twice"
+    )
+    assert "pictures" in once
+    assert twice == once
+
+
 def make(folder: Path) -> Path:
     folder.mkdir()
     return folder
@@ -129,7 +161,7 @@ def make(folder: Path) -> Path:
 
 def test_what_is_no_dataset_has_no_sheet(drive: Path, tmp_path: Path) -> None:
     for given, why in (
-        (drive, "holds no dataset of a known format"),
+        (drive, "is a recording"),
         (tmp_path / "none", "no such file or folder"),
     ):
         code, _, said = run("report", given, "--picture", tmp_path / "s.png")

@@ -40,7 +40,7 @@ def test_an_epoch_of_a_bucket(
     rows = pl.read_parquet(path)
     assert len(rows) == DRIVES * SECONDS * FPS
     seen = 0
-    for group in ("train", "val"):
+    for group in ("train", "test", "val"):
         samples = edgefirst_ros.open(f"{bucket}/training", group=group, keys=["image", "boxes2d"])
         weights = np.zeros(3)
         for sample in samples:

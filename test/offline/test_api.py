@@ -14,7 +14,7 @@ from drives import simulated
 
 import edgefirst_ros
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.model.errors import ConfigError, RecordingNotFound
+from edgefirst_ros.model.errors import ConfigError, DatasetNotFound, RecordingNotFound
 from edgefirst_ros.offline.convert import Position
 from edgefirst_ros.simulation import DriveOptions
 
@@ -99,8 +99,15 @@ def test_faults_are_errors(tmp_path: Path, recording: Path) -> None:
     with pytest.raises(ConfigError, match=rf"^{re.escape(str(file))}: rate_hz"):
         edgefirst_ros.convert(recording, tmp_path, file)
     file.unlink()
-    with pytest.raises(ConfigError, match="is not after"):
+    with pytest.raises(ConfigError, match=r"^end 2: is not after start 3"):
         edgefirst_ros.convert(recording, tmp_path, start=3, end=2)
+    for nothing in ([], None):
+        with pytest.raises(ConfigError, match="recordings: none was given"):
+            edgefirst_ros.convert(nothing, tmp_path)  # type: ignore[arg-type]
+    with pytest.raises(DatasetNotFound, match="no dataset was named"):
+        edgefirst_ros.open(None)  # type: ignore[call-overload]
+    with pytest.raises(ConfigError, match=r"expected a path or URL, found \['a', 'b'\]"):
+        edgefirst_ros.info(["a", "b"])  # type: ignore[arg-type]
     with pytest.raises(RecordingNotFound):
         edgefirst_ros.convert(tmp_path / "none.mcap", tmp_path)
     assert not list(tmp_path.iterdir())

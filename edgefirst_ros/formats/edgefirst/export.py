@@ -274,7 +274,7 @@ def _new_folder(out: Place) -> Iterator[Path]:
     folder = Path(out)
     is_new = not folder.exists()
     if not is_new and not (folder.is_dir() and not any(folder.iterdir())):
-        raise OutputExists(f"{folder}: is not empty")
+        raise OutputExists(f"{folder}: is not empty, or a file; choose a new folder")
     with disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     try:

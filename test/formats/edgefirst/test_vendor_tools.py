@@ -105,7 +105,7 @@ def test_options_given_win_over_the_preset(tmp_path: Path) -> None:
 def test_a_program_that_no_format_knows_is_named(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["convert", "x.mcap", "-o", str(tmp_path), "--for", "nobody"])
     assert done.exit_code == 2
-    assert "for: 'nobody' is not known\nhint: there are studio" in done.output
+    assert "--for: 'nobody' is not known\nhint: there are studio" in done.output
     with pytest.raises(ConfigError, match="'nobody' is not known"):
         edgefirst_ros.convert("x.mcap", tmp_path, for_="nobody")
 

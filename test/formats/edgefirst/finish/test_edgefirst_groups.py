@@ -72,9 +72,10 @@ def test_each_drive_of_a_conversion_has_a_group_of_its_own(tmp_path: Path) -> No
     assert len(found) == len(starts)
     assert found == {name: drive_group(name, 0.5) for name in found}
     assert {*found.values()} == {"train", "val"}
-    assert not any("--split time" in note for note in done.report["notes"])
+    assert not any("--split time" in note or "--name" in note for note in done.report["notes"])
     config = build_config({"edgefirst": {"split": "drive", "val_ratio": 0.0}})
-    done = convert([tmp_path / "r"], tmp_path / "none", config, dataset="d")
+    done = convert([tmp_path / "r"], tmp_path / "none", config)
+    assert "the name of the first of 6 drives, see --name" in "".join(done.report["notes"])
     assert "all samples of 6 drives are in train" in "".join(done.report["notes"])
 
 
