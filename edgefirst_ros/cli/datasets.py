@@ -49,7 +49,9 @@ def recover(
         told = (f"{page}\n  the page of a report that had none" for page in pages)
         out.result({"outputs": outputs, "pages": pages}, *told)
     if any(each["failed"] for each in outputs):
-        out.tell("hint", "remove the cause, then run recover again")
+        is_full = any("No space left" in each["text"] for each in outputs)
+        cause = f"free space on the disk of {path}" if is_full else "remove the cause"
+        out.tell("hint", f"{cause}, then run recover again")
         raise typer.Exit(EXIT_USAGE)
 
 

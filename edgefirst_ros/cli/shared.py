@@ -110,17 +110,18 @@ class Out:
             if isinstance(error, OutputExists) and instead:
                 self.tell("hint", instead)
             # Nothing is to be recovered while another process writes it.
-            elif isinstance(error, WriteError) and not isinstance(error, OutputBusy) and self._has_parts():
-                self._hint_at_recovery()
+            elif isinstance(error, WriteError) and not isinstance(error, OutputBusy):
+                self._hint_at_parts(str(error))
             raise typer.Exit(EXIT_USAGE) from error
         except KeyboardInterrupt as error:
             self.interrupted()
-            if self._has_parts():
-                self._hint_at_recovery()
+            self._hint_at_parts()
             raise typer.Exit(EXIT_INTERRUPTED) from error
 
-    def _has_parts(self) -> bool:
-        return self._output is not None and self._output.is_dir() and any(self._output.rglob("*.part"))
+    def _hint_at_parts(self, said: str = "") -> None:
+        folder = None if "edgefirst-ros recover" in said else self._output
+        if folder is not None and folder.is_dir() and any(folder.rglob("*.part")):
+            self._hint_at_recovery()
 
     @contextmanager
     def interruptible(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -121,9 +122,8 @@ class Job:
             report["warnings"] += [f"{name}: {FORMATS[name].nothing}" for name in empty]
         report["files"] = [path.relative_to(self._output).as_posix() for path in paths]
         path = self._report_place(paths)
-        with disk_errors(
-            path, advice=f"edgefirst-ros recover {self._output} completes what is in .part files"
-        ):
+        output = shlex.quote(str(self._output))
+        with disk_errors(path, advice=f"edgefirst-ros recover {output} completes what is in .part files"):
             make_folder(path.parent)
             remove(part_path(path))
             with closing(AppendFile(part_path(path), exclusive=True)) as part:

@@ -13,7 +13,7 @@ import numpy as np
 from mcap.writer import CompressionType, Writer
 
 from edgefirst_ros.model.definitions import definition
-from edgefirst_ros.model.errors import ConfigError, OutputExists
+from edgefirst_ros.model.errors import ConfigError, OutputExists, WriteError
 from edgefirst_ros.simulation.channels import SimulatedDrive
 from edgefirst_ros.simulation.options import DriveOptions
 from edgefirst_ros.simulation.schedule import Channel
@@ -69,12 +69,17 @@ def write(
         raise ConfigError([f"{directory}: is a file, not a folder"])
     directory.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_suffix(".mcap.part")
-    with unfinished.open("w+b") as stream:
-        _write(stream, drive, progress or (lambda _: None))
-    unfinished.replace(path)
-    size = path.stat().st_size
-    truth = drive.truth() | {"file": path.name, "bytes": size, "files": [{"name": path.name, "bytes": size}]}
-    recording.truth.write_text(json.dumps(truth, separators=(",", ":"), allow_nan=False))
+    try:
+        with unfinished.open("w+b") as stream:
+            _write(stream, drive, progress or (lambda _: None))
+        unfinished.replace(path)
+        whole = {"name": path.name, "bytes": path.stat().st_size}
+        truth = drive.truth() | {"file": path.name, "bytes": whole["bytes"], "files": [whole]}
+        recording.truth.write_text(json.dumps(truth, separators=(",", ":"), allow_nan=False))
+    except OSError as error:
+        raise WriteError(f"{path}: cannot be written: {error.strerror}") from error
+    finally:
+        unfinished.unlink(missing_ok=True)
     return recording
 
 

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 from edgefirst_ros.cli.app import app
 from edgefirst_ros.config.model import build_config
+from edgefirst_ros.formats.datasets import Recovered
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.simulation import DriveOptions
 
@@ -183,6 +184,17 @@ def test_standard_output_that_is_full_is_said(drive: Path, words: list[str]) -> 
     assert done.returncode == 2
     assert done.stderr.startswith("error: No space left on device (")
     assert "Traceback" not in done.stderr
+
+
+def test_what_keeps_a_recovery_from_its_end_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for why, hint in (
+        ("No space left on device", f"free space on the disk of {tmp_path}"),
+        ("?", "remove the cause"),
+    ):
+        failed = [Recovered(Path("out/d"), f"out/d: cannot be recovered: {why}", failed=True)]
+        monkeypatch.setattr("edgefirst_ros.formats.datasets.recover", lambda _, failed=failed: failed)
+        code, _, said = run("recover", tmp_path)
+        assert (code, said.endswith(f"hint: {hint}, then run recover again\n")) == (2, True)
 
 
 @pytest.mark.long

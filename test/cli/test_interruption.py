@@ -14,6 +14,7 @@ import pytest
 import typer
 
 from edgefirst_ros.cli.shared import Out
+from edgefirst_ros.model.errors import WriteError
 
 LIMIT_S = 60.0
 CHILD = """
@@ -92,6 +93,10 @@ def test_recovery_is_hinted_at_where_there_is_something_to_be_recovered(
         assert ("recover" in capsys.readouterr().err) is is_left
         (tmp_path / "out").mkdir(exist_ok=True)
         (tmp_path / "out" / "d.arrow.part").touch()
+    for fault in ("no space left", "no space left; edgefirst-ros recover out"):
+        with pytest.raises(typer.Exit), Out(output=tmp_path / "out").guarded():
+            raise WriteError(fault)
+        assert capsys.readouterr().err.count("edgefirst-ros recover") == 1
 
 
 def test_an_interruption_while_a_command_is_imported_is_said() -> None:

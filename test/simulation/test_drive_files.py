@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 import yaml
@@ -12,7 +14,8 @@ from faulty import FaultyOptions, faulty_options, simulate
 from mcap.reader import make_reader
 from played import Played, play, small
 
-from edgefirst_ros.model.errors import ConfigError, OutputExists
+from edgefirst_ros.model.errors import ConfigError, OutputExists, WriteError
+from edgefirst_ros.simulation import DriveOptions, drive
 from edgefirst_ros.simulation.options import drive_options
 
 Make = Callable[..., Played]
@@ -48,6 +51,19 @@ def test_files_of_a_split_drive_hold_what_one_file_holds(tmp_path: Path, names: 
     assert all(0 <= later[0] - earlier[1] < 1e9 for earlier, later in pairwise(spans))
     with pytest.raises(OutputExists):
         simulate(tmp_path / "split", small(seconds=6.0, splits=3, split_names=names))
+
+
+def test_a_full_disk_is_said_with_the_file_and_nothing_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fill(stream: BinaryIO, *_: object) -> None:
+        stream.write(b"begun")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(drive, "_write", fill)
+    with pytest.raises(WriteError, match=r"maivin\S+\.mcap: cannot be written: No space left on device"):
+        drive.simulate(tmp_path, DriveOptions(seconds=1))
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_drive_ordered_by_topic_has_a_topic_a_chunk(tmp_path: Path) -> None:

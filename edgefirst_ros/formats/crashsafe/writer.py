@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -46,7 +47,8 @@ class DatasetWriter(ABC, Generic[Grown]):
     ) -> None:
         self._place, self._locked, self._overwrite = place, journal, overwrite
         self._finished, self._unfinished = finished, unfinished
-        self._advice = f"what is committed stays as .part: edgefirst-ros recover {place}"
+        self._quoted = shlex.quote(str(place))
+        self._advice = f"what is committed stays as .part: edgefirst-ros recover {self._quoted}"
         self._store: Grown | None = None
         self._warnings: list[str] = []
         self._notes: list[str] = []
@@ -129,7 +131,7 @@ class DatasetWriter(ABC, Generic[Grown]):
         for path in self._unfinished:
             if path.exists():
                 raise OutputExists(
-                    f"{path} was left by an unfinished run: edgefirst-ros recover {self._place} finishes it"
+                    f"{path} was left by an unfinished run: edgefirst-ros recover {self._quoted} finishes it"
                 )
 
     @contextmanager
