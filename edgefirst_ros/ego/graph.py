@@ -28,7 +28,7 @@ LEANING_RAD = math.radians(6)
 ASTRAY_RAD = math.radians(3)
 """Where fixes disprove the motion, what had led it astray turned it, too."""
 HUBER = 3.0
-"""Beyond this many standard deviations a fix and the rule of rolling weigh less."""
+"""Beyond this many standard deviations a fix, odometry, and the rule of rolling weigh less."""
 WANDER_S = 60.0
 """Time constant of a receiver's slow error: satellites and reflections change over a minute."""
 STEADY_NS = 1_000_000_000
@@ -76,6 +76,7 @@ class Node:
         segment: of the IMU since the node before; None for the first.
         begins_again: fixes disproved the motion up to here: position and velocity are taken as unknown.
         place: the believed fix.
+        moved: the way since the node before in its axes (3,), and its standard deviation, by the odometry.
         standing: the vehicle stands.
         pose: the rig in ENU.
         velocity_m_s: ENU (3,).
@@ -89,6 +90,7 @@ class Node:
     segment: Segment | None = None
     begins_again: bool = False
     place: Place | None = None
+    moved: tuple[Floats, float] | None = None
     standing: bool = False
     pose: gtsam.Pose3 = field(default_factory=gtsam.Pose3)
     velocity_m_s: Floats = field(default_factory=lambda: np.zeros(3))
@@ -235,6 +237,10 @@ def _move(graph: gtsam.NonlinearFactorGraph, before: Node, node: Node, bound: _M
     graph.add(_ImuFactor(*ends, key("b", before), segment.measured))
     if not segment.feels:
         graph.add(gtsam.AttitudeFactorPose3(poses[1], _UP, _model(*[UPRIGHT_RAD] * 2), _UP))
+    if node.moved is not None:
+        way, sigma_m = node.moved
+        noise = _robust(_model(*[LOOSE] * 3, *[sigma_m] * 3))
+        graph.add(gtsam.BetweenFactorPose3(*poses, gtsam.Pose3(segment.measured.deltaRij(), way), noise))
 
 
 def _wander(

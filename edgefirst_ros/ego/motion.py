@@ -6,7 +6,7 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, pairwise
 from operator import attrgetter
 
 import gtsam
@@ -184,7 +184,7 @@ class Motion:
         return self.nodes[-1]
 
     def _integrate(self) -> None:
-        """Give new nodes what the IMU measured since the node before."""
+        """Give new nodes what the IMU and the odometry measured since the node before."""
         first = max(1, self._integrated)
         nodes, self._integrated = self.nodes[first - 1 :], len(self.nodes)
         if len(nodes) < 2:
@@ -291,6 +291,9 @@ class Motion:
             )
             node.pose, node.velocity_m_s, node.bias = state.pose(), state.velocity(), before.bias
         placed(nodes[start:])
+        for before, node in pairwise(nodes):
+            if node.moved is None:
+                node.moved = self.odometer.moved(before.time_ns, node.time_ns)
         if self._headed:
             headed(nodes[start:])
 

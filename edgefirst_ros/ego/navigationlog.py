@@ -1,6 +1,6 @@
 """What the navigation sensors measured during a whole drive, kept until it is estimated.
 
-Odometry: its poses at any time, and whether its ways are those between fixes.
+Odometry: its poses at any time, and the way between two, once fixes have shown that it can be trusted.
 """
 
 from __future__ import annotations
@@ -38,8 +38,10 @@ STRETCH_M, STRETCHES = 25.0, 20
 """Stretches of the way show its scale: twenty of 25 m, to 1 %."""
 DRIFT, USELESS = 0.05, 0.3
 """Wheels slip, wear and carry loads, by up to 3 %; what is further off than the second measures no way."""
-ELSEWHERE = 0.05
-"""Share of squared ways that no scale explains: wheels that slip by a tenth have less, mirrored ones more."""
+SLIPPING, ELSEWHERE = 0.01, 0.05
+"""Shares of squared ways that no scale explains: of wheels that slip by a tenth, and of mirrored bends."""
+OFF_M, OFF = 0.005, 0.1
+"""Standard deviation of a way, and of each square root of a metre: 1 m after 100 m."""
 LEAP_M, FASTEST_M_S = 10.0, 100.0
 """No vehicle moves by more from one message to the next: two publishers on one topic do, or a filter that
 begins again."""
@@ -63,7 +65,7 @@ class Odometer:
         self.series = Series(COLUMNS)
         self.fault = ""
         self.usable = True
-        self._compared_ns = -(2**63)
+        self._compared_ns, self._scale = -(2**63), math.nan
         self._last: tuple[int, Sequence[float]] = -(2**63), (0.0, 0.0, 0.0)
         self._start: tuple[gtsam.Pose3, gtsam.Pose3] | None = None
         """Of a stretch, by the estimate and by the odometry."""
@@ -130,11 +132,23 @@ class Odometer:
         """Find the scale of ways (3 n,)."""
         times, along = float(np.linalg.norm(own) / np.linalg.norm(ways)), float(ways @ own)
         share = 1 - along**2 / float(ways @ ways * (own @ own)) if times > 0 else 0.0
+        self._scale = 1 / times if share < SLIPPING and times > 0 else math.nan
         if share > ELSEWHERE:
             self.fault = "contradicts the ways between fixes"
         elif abs(times - 1) > DRIFT:
             self.fault = f"has ways {times:.3g} times as long as those of the fixes"
         self.usable = self.usable and abs(times - 1) < USELESS and share < ELSEWHERE
+
+    def moved(self, start_ns: int, end_ns: int) -> tuple[Floats, float] | None:
+        """The way from one time to another in the axes at the first (3,), and its standard deviation, metres.
+
+        None if it is not known, or not trusted.
+        """
+        start, end = self.series.at(start_ns, GAP_NS), self.series.at(end_ns, GAP_NS)
+        if not self.usable or math.isnan(self._scale) or start is None or end is None:
+            return None
+        way = _pose(start).transformTo(end[4:7]) * self._scale
+        return way, math.hypot(OFF_M, OFF * math.sqrt(float(np.linalg.norm(way))))
 
 
 def _pose(row: Floats) -> gtsam.Pose3:
