@@ -184,6 +184,9 @@ class Preintegrator:
         felt, apart_ns = _sound(samples), np.diff(times)
         self._learn(felt, apart_ns)
         means = 0.5 * (felt[:-1] + felt[1:])
+        if np.isnan(felt[:, 0]).any() and np.isfinite(samples[:, 0]).all() and len(means):
+            turned = np.isnan(means[:, :3])
+            means[:, :3] = np.where(turned, _rates(samples[:, :4], apart_ns / 1e9), means[:, :3])
         means[apart_ns > SILENT_NS] = np.nan
         held = len(means) and cuts[-1] - times[-1] <= HELD_NS
         means = np.concatenate([_UNKNOWN, means, means[-1:] if held else _UNKNOWN])
@@ -249,6 +252,13 @@ class Preintegrator:
             & (np.linalg.norm(sways[:, 4:], axis=1) < QUIET_RATE_RAD_S)
             & (np.linalg.norm(means[:, 4:], axis=1) < QUIET_RATE_RAD_S)
         )
+
+
+def _rates(orientations: Floats, dt_s: Floats) -> Floats:
+    """Angular rates (n - 1, 3) between orientations (n, 4): some send no others."""
+    turned = [rot3(each) for each in orientations.tolist()]
+    between = [gtsam.Rot3.Logmap(before.between(after)) for before, after in pairwise(turned)]
+    return np.array(between) / np.maximum(dt_s, 1e-9)[:, None]
 
 
 @lru_cache(10_000)

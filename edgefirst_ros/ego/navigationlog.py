@@ -13,7 +13,16 @@ from collections.abc import Iterator, Sequence
 import gtsam
 import numpy as np
 
-from edgefirst_ros.ego.geometry import Floats, Quaternion, Series, basis, nearest_ns, quaternion, rot3
+from edgefirst_ros.ego.geometry import (
+    Floats,
+    Quaternion,
+    Series,
+    basis,
+    canonical,
+    nearest_ns,
+    quaternion,
+    rot3,
+)
 from edgefirst_ros.ego.graph import Node
 from edgefirst_ros.ego.inertia import SAMPLE_COLUMNS, sample_row
 from edgefirst_ros.model.navigation import Imu, NavSatFix, Odometry
@@ -34,6 +43,8 @@ ELSEWHERE = 0.05
 LEAP_M, FASTEST_M_S = 10.0, 100.0
 """No vehicle moves by more from one message to the next: two publishers on one topic do, or a filter that
 begins again."""
+NO_ORIENTATION: Quaternion = (0.0, 0.0, 0.0, 1.0)
+"""Sent by drivers that have no orientation, besides zeros."""
 COLUMNS = 13
 """Quaternion, position, standard deviations (3 + 3); NaN where unknown."""
 UNKNOWN = (math.nan,) * 3
@@ -135,13 +146,12 @@ class NavigationLog:
 
     Attributes:
         odometer: messages of odometry, added in order of time.
-        oriented: whether the IMU has orientations: drivers without any always send the same rotation.
+        oriented: whether the IMU has orientations: drivers without any always send that of no rotation.
         altitude_m: the first one of a fix; NaN where none has any.
     """
 
     def __init__(self) -> None:
         self.odometer, self.oriented, self.altitude_m = Odometer(), False, math.nan
-        self._one: Quaternion | None = None
         self._imu, self._fixes = Series(SAMPLE_COLUMNS), Series(8)
 
     def __bool__(self) -> bool:
@@ -150,8 +160,7 @@ class NavigationLog:
     def add_imu(self, time_ns: int, imu: Imu) -> None:
         """Add an IMU sample."""
         self._imu.extend((time_ns,), sample_row(imu))
-        self._one = self._one or imu.orientation_xyzw
-        self.oriented |= imu.orientation_xyzw not in {None, self._one}
+        self.oriented |= canonical(imu.orientation_xyzw or NO_ORIENTATION) != NO_ORIENTATION
 
     def add_fix(self, time_ns: int, arrival: int, fix: NavSatFix) -> None:
         """Add a fix by the running number of its message."""

@@ -24,6 +24,7 @@ from edgefirst_ros.ego.geometry import (
 )
 from edgefirst_ros.ego.inertia import sample_row
 from edgefirst_ros.ego.motion import Motion, lagging
+from edgefirst_ros.ego.navigationlog import NO_ORIENTATION
 from edgefirst_ros.ego.path import SPEED_DECIMALS, Point
 from edgefirst_ros.model.navigation import Imu, NavSatFix, Odometry
 from edgefirst_ros.model.sample import EgoPose, PoseBasis
@@ -39,8 +40,6 @@ RECKON_NS, RECKON_M = 20_000_000_000, 3.0
 checks the estimate of its error."""
 HOLD_NS = 2_000_000_000
 """How long odometry is extrapolated, and a heading without a gyroscope: a turn takes longer."""
-NO_ORIENTATION: Quaternion = (0.0, 0.0, 0.0, 1.0)
-"""Sent by drivers that have no orientation, besides zeros."""
 
 _Rotation = tuple[Quaternion | None, PoseBasis, Vector | None]
 
