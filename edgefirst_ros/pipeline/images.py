@@ -134,10 +134,9 @@ class Images:
         self._decoder = decoder
         self._bits = bits or SampleBits()
         self._remarks = remarks
-        self._elsewhere = (
-            Elsewhere(send, sent, image_format, quality)
-            if send is not None and decoder == "software"
-            else None
+        self._elsewhere, self._repeatable = (
+            Elsewhere(way, sent, image_format, quality) if way and decoder == "software" else None
+            for way in (send, send or pool.submit)
         )
         self._streams: dict[str, VideoStream] = {}
         self._released_ns = 0
@@ -163,12 +162,16 @@ class Images:
             topic = envelope.topic
             stream = self._streams.get(topic)
             if stream is None:
+                # Of H.265, libavcodec shows what was in memory where damage ends a picture too early. That
+                # is the same only if whole groups are decoded from their start, one picture at a time.
+                is_doubtful = datum.codec == "h265" and not envelope.checksummed
+                elsewhere = self._repeatable if is_doubtful else self._elsewhere
                 stream = self._streams[topic] = VideoStream(
                     topic,
-                    workers=self._workers,
+                    workers=1 if is_doubtful else self._workers,
                     lookahead_ns=self._lookahead_ns,
                     # The pictures of tiles are joined before they are encoded.
-                    elsewhere=None if envelope.route.rule.tile else self._elsewhere,
+                    elsewhere=None if envelope.route.rule.tile else elsewhere,
                     decoder=self._decoder,
                     remarks=self._remarks,
                 )

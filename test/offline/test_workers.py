@@ -38,7 +38,7 @@ DRIVES: Mapping[str, Mapping[str, Any]] = {
     "h265, lost and damaged": {
         "codec": "h265",
         "drop_video": 0.05,
-        "damage_video": 0.05,
+        "damage_video": 0.3,
         "grain": 4.0,
         "seconds": 2.0,
     },
