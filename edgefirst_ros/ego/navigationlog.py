@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 import gtsam
 import numpy as np
 
+from edgefirst_ros.ego.fixes import FASTEST_M_S
 from edgefirst_ros.ego.geometry import (
     Floats,
     Quaternion,
@@ -42,7 +43,7 @@ SLIPPING, ELSEWHERE = 0.01, 0.05
 """Shares of squared ways that no scale explains: of wheels that slip by a tenth, and of mirrored bends."""
 OFF_M, OFF = 0.005, 0.1
 """Standard deviation of a way, and of each square root of a metre: 1 m after 100 m."""
-LEAP_M, FASTEST_M_S = 10.0, 100.0
+LEAP_M = 10.0
 """No vehicle moves by more from one message to the next: two publishers on one topic do, or a filter that
 begins again."""
 NO_ORIENTATION: Quaternion = (0.0, 0.0, 0.0, 1.0)
@@ -144,8 +145,10 @@ class Odometer:
 
         None if it is not known, or not trusted.
         """
+        if not self.usable or math.isnan(self._scale):
+            return None
         start, end = self.series.at(start_ns, GAP_NS), self.series.at(end_ns, GAP_NS)
-        if not self.usable or math.isnan(self._scale) or start is None or end is None:
+        if start is None or end is None:
             return None
         way = _pose(start).transformTo(end[4:7]) * self._scale
         return way, math.hypot(OFF_M, OFF * math.sqrt(float(np.linalg.norm(way))))

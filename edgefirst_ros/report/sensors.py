@@ -139,8 +139,10 @@ def unstamped(report: Report) -> Iterator[Finding]:
     for sequence in report.sequences:
         for topic, stream in (sequence.streams or {}).items():
             clock = sequence.clocks.get(topic)
-            if KINDS.get(stream.role) in _SEEING and clock is not None and clock.source == "receive":
-                guessed |= {} if "as configured" in clock.finding else {topic: None}
+            if KINDS.get(stream.role) not in _SEEING or clock is None or clock.source != "receive":
+                continue
+            if "as configured" not in clock.finding:
+                guessed[topic] = None
     if guessed:
         names = ", ".join(topic.strip("/") for topic in guessed)
         text = f"no usable stamps: {names}: times are those of receipt less their latency_ms"

@@ -252,8 +252,12 @@ def write_table(journal: SampleJournal, path: Path, options: EdgeFirstOptions) -
     schema = pa.schema(fields, notes)
     batches = (_to_arrow(batch, schema_columns, schema) for batch in _batches(journal, group))
     written = write_arrow(path, schema, batches)
-    found = written._replace(looked=frozenset(summary.looked), labels=labels, groups=frozenset(groups))
-    return found._replace(drives=len(summary.drives))
+    return written._replace(
+        looked=frozenset(summary.looked),
+        labels=labels,
+        groups=frozenset(groups),
+        drives=len(summary.drives),
+    )
 
 
 PARQUET = partial(pq.ParquetWriter, compression="zstd")
