@@ -17,11 +17,11 @@ from edgefirst_ros.model.navigation import NavSatFix
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.sample import GeoPoint
 
-SETTLED, LEAPT_M = 50, 15.0
-"""After so many fixes a height that differs by so much from the last, within two seconds, has leapt."""
+RECENT, LEAPT_M = 10, 15.0
+"""A height that is so far from each of the last, and from them by twice what they scatter, has leapt."""
 ALONE_NS = 2_000_000_000
 """A first fix is believed after this time if it remains the only one."""
-SIGMAS, LEAST_OFF_M, LEAST_OFF_UP_M = 6.0, 5.0, 15.0
+SIGMAS, LEAST_OFF_M = 6.0, 5.0
 """A fix nearer than this is never refused, but it may weigh less."""
 REPEATED = 10.0
 """White noise of a fix that repeats the last, by how much larger: its error is the same once more."""
@@ -31,8 +31,9 @@ WANDERS, ODDS, UNLIKELY = (0.03, 1.0, 2.0, 4.0, 8.0, 16.0), 25.0, 7.0
 """What a whole drive is asked for. An error that stays the same all the time cannot be seen, and real
 receivers wander by more than their noise: that is taken to be so much likelier than none. Beyond one that is
 e⁻⁷ as likely larger ones are not looked at."""
-DECLARED_WHITE, DECLARED_WANDER = 0.5, 0.85
-"""Shares of a declared standard deviation: most of a receiver's error stays for a minute."""
+DECLARED_WHITE, DECLARED_WANDER = 0.5, 1.7
+"""White noise as a share of a declared standard deviation, and the slow error as one of the white noise: most
+of a receiver's error stays for a minute."""
 LEAST_M = 0.02
 """No declared standard deviation is taken to be smaller."""
 LEAST_FIXES, KEPT_FIXES = 6, 60
@@ -45,7 +46,6 @@ class _Candidate:
 
     Attributes:
         epoch: all fixes of its epoch, which contradict each other; of them one at most is chosen.
-        off_up_m: by how much its height contradicts the motion; it is believed all the same.
         leapt_m: by how much it is elsewhere than most since a leap (3,), as where a receiver loses the
             carrier's phase and declares what it did before.
         repeats: it repeats the last position to the last digit, so it may be frozen.
@@ -59,7 +59,6 @@ class _Candidate:
     epoch: list[_Candidate]
     repeats: bool
     chosen: bool
-    off_up_m: float = 0.0
     leapt_m: Floats = field(default_factory=lambda: np.zeros(3))
     believed: bool = False
     refused: bool = False
@@ -75,18 +74,20 @@ class Receiver:
 
     Attributes:
         datum: the fix that is the origin of the places that nodes get; None until one is chosen.
-        white_m: white noise of fixes that declare none (3,).
     """
 
     def __init__(self, vehicle: Vehicle, recover_ns: int) -> None:
         self._altitude_m, self._latest_ns, self._is_flat = math.nan, 0, False
+        self._heights_m: deque[float] = deque(maxlen=RECENT)
         self._raised_m = self._leapt_m = 0.0
-        """What is added to heights, and the farthest that they leapt."""
+        """The last heights, what is added to them, and the farthest that they leapt."""
         self.datum: Fix | None = None
         self._axes = np.eye(3)
         self._antenna_m = np.array(vehicle.antenna_m)
         # The slow error is as large as the white noise, until a drive shows it.
-        self.white_m, self._wander, self._factor = np.array(WHITE_M), 1.0, 1.0
+        self._wander = 1.0
+        self._white = {False: np.array(WHITE_M), True: np.ones(3)}
+        """White noise (3,) in metres, and of fixes that declare theirs as a share of it."""
         self._recover_ns = recover_ns
         self._candidates: list[_Candidate] = []
         self._epoch: list[_Candidate] = []
@@ -97,6 +98,11 @@ class Receiver:
         self._judged: list[JudgedFix] = []
         self._worst_m = 0.0
         self._outliers = self._restarts = 0
+
+    @property
+    def white_m(self) -> Floats:
+        """White noise of fixes that declare none (3,)."""
+        return self._white[False]
 
     def begin_at(self, altitude_m: float) -> None:
         """Take fixes that have no altitude before others to be at this one; at 0 m if it is NaN."""
@@ -111,6 +117,7 @@ class Receiver:
             self._judged.append((arrival, taken))
             return None
         self._altitude_m, self._latest_ns = taken.point.altitude_m, time_ns
+        self._heights_m.append(self._altitude_m)
         if self._is_new(taken):
             return taken
         if self._epoch[0].told or any(math.dist(taken.ecef, each.fix.ecef) < SAME_M for each in self._epoch):
@@ -120,13 +127,16 @@ class Receiver:
 
     def _leap_m(self, time_ns: int, altitude_m: float) -> float:
         """What makes a height go on from the last: a receiver's may leap from the ellipsoid to the geoid."""
-        off_m = self._altitude_m - altitude_m
-        settled = self._past_ns or len(self._candidates) > SETTLED
-        if time_ns - self._latest_ns > ALONE_NS or not settled:
+        last = sorted(self._heights_m)
+        if time_ns - self._latest_ns > ALONE_NS or len(last) < RECENT:
             self._raised_m = 0.0
-        elif abs(off_m - self._raised_m) > LEAPT_M:
-            self._raised_m = 0.0 if abs(off_m) < LEAPT_M else off_m
-            self._leapt_m = max(self._leapt_m, abs(off_m))
+        else:
+            most_m, middle_m = max(LEAPT_M, 2 * (last[-1] - last[0])), last[RECENT // 2]
+            leaps = min(abs(each - altitude_m - self._raised_m) for each in last) > most_m
+            if leaps:
+                off_m = middle_m - altitude_m
+                self._raised_m = 0.0 if abs(off_m) < most_m else off_m
+                self._leapt_m = max(self._leapt_m, abs(off_m))
         return self._raised_m
 
     def _is_new(self, fix: Fix) -> bool:
@@ -233,15 +243,14 @@ class Receiver:
             if not (each.repeats and each.node.standing):
                 white_m, wander_m = self._noise(each.fix)
                 wander_m = np.hypot(wander_m, each.leapt_m)
-                white_m = np.hypot(white_m * (REPEATED if each.repeats else 1.0), (0.0, 0.0, each.off_up_m))
+                white_m = white_m * (REPEATED if each.repeats else 1.0)
                 each.node.place = Place(self._place(each.fix), white_m, wander_m, self._antenna_m)
 
     def _noise(self, fix: Fix) -> tuple[Floats, Floats]:
         """Standard deviations (3,) of a fix's white noise and slow error."""
-        if fix.sigma_m is None:
-            return self.white_m, np.maximum(self.white_m * self._wander, 0.5 * FLOOR_M)
-        sigma = np.maximum(fix.sigma_m, LEAST_M) * self._factor
-        return sigma * DECLARED_WHITE, sigma * DECLARED_WANDER
+        declares = fix.sigma_m is not None
+        white_m = _declared_m(fix) * self._white[declares]
+        return white_m, np.maximum(white_m * (DECLARED_WANDER if declares else self._wander), 0.5 * FLOOR_M)
 
     def _believe_again(self) -> None:
         """Give all nodes their places once more, since the noise has changed."""
@@ -257,12 +266,11 @@ class Receiver:
         """
         changed = False
         run: list[_Candidate] = []
-        noise = self.white_m * math.hypot(1.0, self._wander)
-        most_m, most_up_m = max(LEAST_OFF_M, SIGMAS * noise[0]), max(LEAST_OFF_UP_M, SIGMAS * noise[2])
+        most_m = max(LEAST_OFF_M, SIGMAS * float(self.white_m[0]) * math.hypot(1.0, self._wander))
         for each in self._candidates:
             if each.node.time_ns < nodes[0].time_ns or not each.chosen:
                 continue
-            level_m, up_m = self._apart(each)
+            level_m = self._off_m(each)
             if each.repeats:
                 stands = self._stands(each, level_m)
                 is_new = stands and not each.node.standing
@@ -271,9 +279,8 @@ class Receiver:
                     self._believe(each, believed=stands)
             elif level_m <= most_m:
                 run = []
-                is_off = up_m > most_up_m and not each.off_up_m
-                if (is_off or not each.believed) and not each.told:
-                    each.refused, changed, each.off_up_m = False, True, up_m if is_off else each.off_up_m
+                if not (each.believed or each.told):
+                    each.refused, changed = False, True
                     self._believe(each, believed=True)
             else:
                 run.append(each)
@@ -313,11 +320,11 @@ class Receiver:
                 self._believe(each, believed=True)
         return run[0].node
 
-    def _apart(self, each: _Candidate) -> tuple[float, float]:
-        """How far a fix is from its node, level and up."""
+    def _off_m(self, each: _Candidate) -> float:
+        """How far a fix is from its node, level: heights leap, and tell little of a fix."""
         pose = each.node.pose
         off = self._place(each.fix) - pose.translation() - pose.rotation().matrix() @ self._antenna_m
-        return math.hypot(off[0], off[1]), abs(float(off[2]))
+        return math.hypot(off[0], off[1])
 
     def learn(self, since_ns: int, least: float = 0.2) -> bool:
         """Learn the fixes' white noise from how their error changes to the next; whether it changed.
@@ -327,27 +334,20 @@ class Receiver:
         """
         recent = [each for each in self._candidates if each.node.time_ns >= since_ns]
         known = [*self._kept, *(each for each in recent if each.believed and not each.repeats)]
-        told = [each for each in known if each.fix.sigma_m is not None]
-        silent = [each for each in known if each.fix.sigma_m is None]
-        changed = len(told) >= LEAST_FIXES and (self._learn_factor(told, least) | self._learn_leaps(told))
-        if len(silent) >= LEAST_FIXES:
-            east, north, up = self._scatter(silent, np.ones((len(silent), 3)))
+        changed = False
+        for declares, (low, high) in ((False, (FLOOR_M, CEILING_M)), (True, (1.0, math.inf))):
+            some = [each for each in known if (each.fix.sigma_m is not None) is declares]
+            if len(some) < LEAST_FIXES:
+                continue
+            east, north, up = self._scatter(some)
             level = math.sqrt(0.5 * (east**2 + north**2))
-            found = np.clip((level, level, up), FLOOR_M, CEILING_M)
-            if np.any(np.abs(np.log(found / self.white_m)) >= least):
-                self.white_m, changed = found, True
+            found = np.clip((level, level, up), low, high)
+            if np.any(np.abs(np.log(found / self._white[declares])) >= least):
+                self._white[declares], changed = found, True
+            changed |= declares and self._learn_leaps(some)
         if changed:
             self._believe_again()
         return changed
-
-    def _learn_factor(self, told: Sequence[_Candidate], least: float) -> bool:
-        declared = [each.fix.sigma_m for each in told if each.fix.sigma_m is not None]
-        scatter = self._scatter(told, np.maximum(declared, LEAST_M) * DECLARED_WHITE)
-        factor = max(1.0, math.sqrt(0.5 * (scatter[0] ** 2 + scatter[1] ** 2)), scatter[2])
-        if abs(math.log(factor / self._factor)) < least:
-            return False
-        self._factor = factor
-        return True
 
     def _learn_leaps(self, told: Sequence[_Candidate]) -> bool:
         """Find where fixes leap by more than they declare: from then on they may be as far off."""
@@ -361,10 +361,10 @@ class Receiver:
             each.leapt_m = leapt
         return bool(leapt_m.any())
 
-    def _scatter(self, fixes: Sequence[_Candidate], units_m: Floats) -> list[float]:
-        """White noise of fixes east, north and up, in their units (n, 3)."""
+    def _scatter(self, fixes: Sequence[_Candidate]) -> list[float]:
+        """White noise of fixes east, north and up, in metres or as a share of what they declare."""
         off = [self._place(each.fix) - each.node.pose.translation() for each in fixes]
-        changes = np.diff(off, axis=0) / units_m[1:]
+        changes = np.diff(off, axis=0) / [_declared_m(each.fix) for each in fixes[1:]]
         scatter: list[float] = (1.4826 / math.sqrt(2) * np.median(np.abs(changes), axis=0)).tolist()
         return scatter
 
@@ -398,7 +398,7 @@ class Receiver:
             if not (each.believed or each.repeats):
                 self._outliers += 1
                 if not each.chosen:
-                    self._worst_m = max(self._worst_m, *self._apart(each))
+                    self._worst_m = max(self._worst_m, self._off_m(each))
 
     def give_up(self) -> None:
         """Believe none of the window's fixes."""
@@ -419,3 +419,8 @@ class Receiver:
         old = bisect_left(self._past_ns, before_ns - 60_000_000_000)
         if old > 100:
             del self._past_ns[:old]
+
+
+def _declared_m(fix: Fix) -> Floats:
+    """White noise that a fix declares (3,); 1 m if it declares none."""
+    return np.ones(3) if fix.sigma_m is None else np.maximum(fix.sigma_m, LEAST_M) * DECLARED_WHITE
