@@ -80,7 +80,6 @@ class Motion:
     """Estimates the motion from measurements in order of time.
 
     Attributes:
-        origin: of the local frame: the first believed fix.
         fixes_ns: times of believed fixes that are not forgotten yet.
         oriented: whether the IMU has orientations.
         odometer: what odometry there is.
@@ -103,7 +102,6 @@ class Motion:
         self._learnt: list[str] = []
         self.oriented = False
         self.refusals: dict[int, str] = {}
-        self.origin: GeoPoint | None = None
         self.fixes_ns: list[int] = []
         self._vehicle, self._mount, self._pace = vehicle, rig_from_imu_xyzw, pace
         self._inertia = Preintegrator(rig_from_imu_xyzw, vehicle.imu_m)
@@ -122,7 +120,6 @@ class Motion:
         self._steady_ns = 0
         self._gravity = STANDARD_GRAVITY_M_S2
         self.path = Path()
-        self._shift_m = np.zeros(3)
         self._courses = Courses()
         self._given_up_ns = 0
         self._tested_ns, self._rolls = 0, vehicle.rolls
@@ -206,6 +203,11 @@ class Motion:
             self._settle(final=False)
 
     # Results
+
+    @property
+    def origin(self) -> GeoPoint | None:
+        """Of the local frame: the first fix that a vehicle could have driven on from."""
+        return None if self.receiver.datum is None else self.receiver.datum.point
 
     @property
     def mounting(self) -> Mounting | None:
@@ -436,10 +438,7 @@ class Motion:
     # The path
 
     def _rows(self, optimum: Optimum, nodes: list[Node]) -> tuple[list[int], Floats]:
-        """Rows of the path; its origin is the first believed fix."""
-        first = self.receiver.first() if self.origin is None else None
-        if first is not None:
-            self.origin, self._shift_m = first
+        """Rows of the path."""
         self.fixes_ns = self.receiver.fixes_ns()
         sigmas = optimum.sigmas(nodes)
         # Standing tells of no heading, though velocities that are nearly zero seem to.
@@ -454,9 +453,7 @@ class Motion:
                 row[3:] = np.hypot(row[3:], sigma_rad * node.pose.rotation().matrix()[2])
             # Where the antenna is, the rotation tells, whose error the fixes do not know of.
             row[:3] = np.hypot(row[:3], arm_m * min(float(row[3:].max()), 2.0))
-        times, rows = rows_of(nodes, sigmas)
-        rows[:, :3] -= self._shift_m
-        return times, rows
+        return rows_of(nodes, sigmas)
 
     def _shorten(self, optimum: Optimum) -> None:
         """Let a prior stand for what is older than the window."""

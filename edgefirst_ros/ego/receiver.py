@@ -15,7 +15,6 @@ from edgefirst_ros.ego.geometry import Floats, enu_axes
 from edgefirst_ros.ego.graph import Node, Optimum, Place
 from edgefirst_ros.model.navigation import NavSatFix
 from edgefirst_ros.model.reasons import Reason
-from edgefirst_ros.model.sample import GeoPoint
 
 RECENT, LEAPT_M = 10, 15.0
 """A height that is so far from each of the last, and from them by twice what they scatter, has leapt."""
@@ -194,11 +193,6 @@ class Receiver:
         """Times of believed fixes that are not forgotten."""
         return [*self._past_ns, *(each.node.time_ns for each in self._candidates if each.believed)]
 
-    def first(self) -> tuple[GeoPoint, Floats] | None:
-        """The first believed fix of the window, and its place."""
-        first = next((each.fix for each in self._candidates if each.believed), None)
-        return None if first is None else (first.point, self._place(first))
-
     def choose(self, now_ns: int, horizon_ns: int, *, final: bool) -> None:
         """Choose which fixes since a time may be: the longest chain that a vehicle could have driven."""
         recent = [each for each in self._candidates if not each.repeats]
@@ -216,10 +210,6 @@ class Receiver:
             self.datum = may_be[chain.index(True)].fix
             self._axes = enu_axes(self.datum.point)
         chosen = {id(each) for each, may in zip(may_be, chain, strict=True) if may}
-        left = [each for each in recent if each.told and each.believed and id(each) not in chosen]
-        for each in left:
-            self._believe(each, believed=False)
-        self._restarts += bool(left)
         # Those that are not first: two may be at one node.
         for each in sorted(recent, key=lambda each: id(each) in chosen):
             may = id(each) in chosen
