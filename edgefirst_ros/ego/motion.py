@@ -113,7 +113,6 @@ class Motion:
         self._prior: Prior | None = None
         self._headed = False
         """Whether the heading is known."""
-        self._located = False
         self._count = self._integrated = self._solved = 0
         """Nodes made so far, those of the window that have their segment, and those that have an estimate."""
         self._due_ns: int | None = None
@@ -277,12 +276,7 @@ class Motion:
 
     def _prepare(self) -> None:
         """Initial values of new nodes, by the IMU from the last estimate, and near the fixes."""
-        nodes = self.nodes
-        fresh = not self._headed and self._solved > 0 and not self._located
-        if fresh and any(node.place is not None for node in nodes):
-            # What was estimated without fixes is elsewhere.
-            self._located, self._solved = True, 0
-        start = self._solved
+        nodes, start = self.nodes, self._solved
         if start == 0:
             upright(nodes)
         for before, node in zip(nodes[start - 1 :], nodes[start:], strict=False):
@@ -389,7 +383,7 @@ class Motion:
     def _begin_again(self) -> None:
         self.nodes = [Node(0, self.nodes[-1].time_ns)]
         self._prior, self._headed = None, False
-        self._count, self._integrated, self._solved, self._located = 1, 1, 0, False
+        self._count, self._integrated, self._solved = 1, 1, 0
 
     def _optimum(self, first: int, rounds: int, stop: int | None = None) -> Optimum:
         """The optimum of some nodes, written into them."""
