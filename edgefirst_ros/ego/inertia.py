@@ -73,10 +73,14 @@ class Segment:
     orientation: gtsam.Rot3 | None
 
 
+def orientation_of(imu: Imu) -> Quaternion | None:
+    """Its orientation; None if it has none: drivers without any send zeros, or that of no rotation."""
+    return None if imu.orientation_xyzw == (0.0, 0.0, 0.0, 1.0) else imu.orientation_xyzw
+
+
 def sample_row(imu: Imu) -> tuple[float, ...]:
     """A sample's ten numbers."""
-    orientation = imu.orientation_xyzw or NO_ORIENTATION
-    return (*orientation, *imu.angular_velocity_rad_s, *imu.linear_acceleration_m_s2)
+    return (*(orientation_of(imu) or (math.nan,) * 4), *imu.angular_velocity_rad_s, *imu.linear_acceleration_m_s2)
 
 
 def _sound(samples: Floats) -> Floats:
@@ -91,7 +95,6 @@ def _sound(samples: Floats) -> Floats:
     return felt
 
 
-NO_ORIENTATION = (math.nan,) * 4
 _UNKNOWN = np.full((1, 6), np.nan)
 _LENGTHS = np.arange(7) == 0
 

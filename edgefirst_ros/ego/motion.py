@@ -134,6 +134,7 @@ class Motion:
             self.units.add_samples(times_ns, samples)
             self._relearn()
         samples = self.units.scaled(samples)
+        self.oriented |= bool(np.isfinite(samples[:, 0]).any())
         start = bisect_right(times_ns, self._times[-1]) if self._times else 0
         while start < len(times_ns):
             due_ns = self.nodes[-1].time_ns + NODE_NS if self.nodes else times_ns[start]
@@ -552,9 +553,9 @@ def solve(
     motion = Motion(vehicle, rig_from_imu_xyzw, WHOLE, units)
     # What the drive tells of its IMU is known before anything is estimated.
     while True:
-        motion.oriented, motion.odometer = log.oriented and units.oriented, log.odometer
+        motion.odometer = log.odometer
         motion.receiver.begin_at(log.altitude_m)
-        for part in log.measured(oriented=motion.oriented, late_ns=units.late_ns):
+        for part in log.measured(late_ns=units.late_ns):
             if len(part) == 3:
                 learner.add_fix(*part)
             else:

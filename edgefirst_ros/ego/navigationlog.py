@@ -16,10 +16,8 @@ import numpy as np
 from edgefirst_ros.ego.fixes import FASTEST_M_S
 from edgefirst_ros.ego.geometry import (
     Floats,
-    Quaternion,
     Series,
     basis,
-    canonical,
     nearest_ns,
     quaternion,
     rot3,
@@ -46,8 +44,6 @@ OFF_M, OFF = 0.005, 0.1
 LEAP_M = 10.0
 """No vehicle moves by more from one message to the next: two publishers on one topic do, or a filter that
 begins again."""
-NO_ORIENTATION: Quaternion = (0.0, 0.0, 0.0, 1.0)
-"""Sent by drivers that have no orientation, besides zeros."""
 COLUMNS = 13
 """Quaternion, position, standard deviations (3 + 3); NaN where unknown."""
 UNKNOWN = (math.nan,) * 3
@@ -163,12 +159,11 @@ class NavigationLog:
 
     Attributes:
         odometer: messages of odometry, added in order of time.
-        oriented: whether the IMU has orientations: drivers without any always send that of no rotation.
         altitude_m: the first one of a fix; NaN where none has any.
     """
 
     def __init__(self) -> None:
-        self.odometer, self.oriented, self.altitude_m = Odometer(), False, math.nan
+        self.odometer, self.altitude_m = Odometer(), math.nan
         self._imu, self._fixes = Series(SAMPLE_COLUMNS), Series(8)
 
     def __bool__(self) -> bool:
@@ -177,7 +172,6 @@ class NavigationLog:
     def add_imu(self, time_ns: int, imu: Imu) -> None:
         """Add an IMU sample."""
         self._imu.extend((time_ns,), sample_row(imu))
-        self.oriented |= canonical(imu.orientation_xyzw or NO_ORIENTATION) != NO_ORIENTATION
 
     def add_fix(self, time_ns: int, arrival: int, fix: NavSatFix) -> None:
         """Add a fix by the running number of its message."""
@@ -186,24 +180,16 @@ class NavigationLog:
         place = (fix.latitude_deg, fix.longitude_deg, fix.altitude_m)
         self._fixes.extend((time_ns,), (arrival, *place, fix.status, *(fix.sigma_m or UNKNOWN)))
 
-    def samples(self, *, oriented: bool) -> Iterator[tuple[list[int], Floats]]:
-        """IMU samples in order of time, some at a time, as ``inertia.sample_row`` gives them.
-
-        Args:
-            oriented: whether their orientations are real.
-        """
-        for times_ns, rows in _sorted(self._imu):
-            if not oriented:
-                rows[:, :4] = np.nan
-            yield times_ns, rows
-
     def measured(
-        self, *, oriented: bool = True, late_ns: int = 0
+        self, *, late_ns: int = 0
     ) -> Iterator[tuple[list[int], Floats] | tuple[int, int, NavSatFix]]:
-        """Samples as ``samples`` gives them, and fixes as ``fixes`` does but earlier, in order of time."""
+        """IMU samples, some at a time, as ``inertia.sample_row`` gives them, and fixes, so much earlier.
+
+        They come in order of time, a fix before samples of its time.
+        """
         fixes = ((time_ns - late_ns, arrival, fix) for time_ns, arrival, fix in self.fixes())
         fix = next(fixes, None)
-        for times_ns, samples in self.samples(oriented=oriented):
+        for times_ns, samples in _sorted(self._imu):
             start = 0
             while fix is not None and fix[0] <= times_ns[-1]:
                 before = bisect_left(times_ns, fix[0], start)

@@ -22,9 +22,8 @@ from edgefirst_ros.ego.geometry import (
     rot3,
     rpy_deg,
 )
-from edgefirst_ros.ego.inertia import sample_row
+from edgefirst_ros.ego.inertia import orientation_of, sample_row
 from edgefirst_ros.ego.motion import Motion, lagging
-from edgefirst_ros.ego.navigationlog import NO_ORIENTATION
 from edgefirst_ros.ego.path import SPEED_DECIMALS, Point
 from edgefirst_ros.model.navigation import Imu, NavSatFix, Odometry
 from edgefirst_ros.model.sample import EgoPose, PoseBasis
@@ -77,7 +76,6 @@ class Trajectory:
         self._memory_ns = memory_ns
         self._imu_from_rig = rot3(rig_from_imu_xyzw or (0.0, 0.0, 0.0, 1.0)).inverse()
         self._has_odometry = odometry
-        self._is_oriented = motion is not None and motion.oriented
         self._orientation = Series(4)
         self._judged_fixes: list[JudgedFix] = []
         self._latest_ns: int | None = None
@@ -93,10 +91,9 @@ class Trajectory:
     def add_imu(self, time_ns: int, imu: Imu) -> None:
         """Add an IMU message."""
         self._advance(time_ns)
-        imu = self._sound(imu)
         if not self._known:
             self._motion.add_samples((time_ns,), np.array([sample_row(imu)]))
-        rotation, units = imu.orientation_xyzw, self._motion.units
+        rotation, units = orientation_of(imu), self._motion.units
         if not units.oriented:
             self._orientation.forget(time_ns)
         elif rotation is not None:
@@ -163,7 +160,7 @@ class Trajectory:
             return -math.inf
         if self._follows:
             return self._motion.odometer.series.final_ns(self._latest_ns, MOST_GAP_NS)
-        return self._orientation.final_ns(self._latest_ns, SWIFT_NS) if self._is_oriented else math.inf
+        return self._orientation.final_ns(self._latest_ns, SWIFT_NS) if self._motion.oriented else math.inf
 
     def pose(self, time_ns: int, *, located: bool = True) -> EgoPose:
         """The pose as far as it is known so far.
@@ -255,16 +252,6 @@ class Trajectory:
             rotation_sigma_rad=_known(sigmas[3:]),
             speed_m_s=None if math.isnan(speed_m_s) else round(speed_m_s, SPEED_DECIMALS),
         )
-
-    def _sound(self, imu: Imu) -> Imu:
-        """The message without a made-up orientation: some drivers always send the same rotation."""
-        rotation = imu.orientation_xyzw
-        if rotation is None or self._is_oriented:
-            return imu
-        if not self._known and canonical(rotation) != NO_ORIENTATION:
-            self._is_oriented = True
-            return imu
-        return Imu(None, imu.angular_velocity_rad_s, imu.linear_acceleration_m_s2)
 
     def _advance(self, time_ns: int) -> None:
         self._latest_ns = time_ns if self._latest_ns is None else max(self._latest_ns, time_ns)
