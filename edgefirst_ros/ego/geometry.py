@@ -31,7 +31,7 @@ Quaternion = tuple[float, float, float, float]
 """x, y, z, w."""
 
 STANDARD_GRAVITY_M_S2 = 9.80665
-"""Used while the latitude is unknown."""
+"""What it differs by elsewhere is less than the bias of an accelerometer."""
 
 
 def rpy_deg(rotation_xyzw: Quaternion) -> tuple[float, float, float]:
@@ -77,13 +77,6 @@ def from_enu(position_m: Vector, origin: GeoPoint) -> GeoPoint:
     """The position at east, north, up metres from the origin."""
     place = pymap3d.enu2geodetic(*position_m, origin.latitude_deg, origin.longitude_deg, origin.altitude_m)
     return GeoPoint(*map(float, place))
-
-
-def gravity_m_s2(point: GeoPoint) -> float:
-    """Normal gravity of WGS-84 (Somigliana's formula, less with height)."""
-    squared = math.sin(math.radians(point.latitude_deg)) ** 2
-    at_sea = 9.7803253359 * (1 + 0.00193185265241 * squared) / math.sqrt(1 - 0.00669437999014 * squared)
-    return at_sea - 3.086e-6 * point.altitude_m
 
 
 MOST_BYTES = 4 << 20

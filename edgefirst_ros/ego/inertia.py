@@ -12,7 +12,7 @@ import gtsam
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.ego.geometry import Floats, Quaternion, Vector, rot3
+from edgefirst_ros.ego.geometry import STANDARD_GRAVITY_M_S2, Floats, Quaternion, Vector, rot3
 from edgefirst_ros.model.navigation import Imu
 
 ROW_NS = 50_000_000
@@ -21,8 +21,8 @@ SILENT_NS = 250_000_000
 """Samples further apart than this are not interpolated."""
 HELD_NS = 50_000_000
 """At a node, a sample this old still applies."""
-LEAST_NS = 9_500_000
-"""Samples closer than this are taken together: 100 Hz is ten times what a body on springs does."""
+STEP_NS = 10_000_000
+"""Samples are integrated in such steps: 100 Hz is ten times what a body on springs does."""
 LEAST_FORCE_M_S2, MOST_FORCE_M_S2 = 3.0, 160.0
 """Valid specific forces: below, there is no accelerometer or gravity was removed; ranges end at 16 g."""
 QUIET_S = 0.5
@@ -80,7 +80,8 @@ def orientation_of(imu: Imu) -> Quaternion | None:
 
 def sample_row(imu: Imu) -> tuple[float, ...]:
     """A sample's ten numbers."""
-    return (*(orientation_of(imu) or (math.nan,) * 4), *imu.angular_velocity_rad_s, *imu.linear_acceleration_m_s2)
+    orientation = orientation_of(imu) or (math.nan,) * 4
+    return (*orientation, *imu.angular_velocity_rad_s, *imu.linear_acceleration_m_s2)
 
 
 def _sound(samples: Floats) -> Floats:
@@ -122,34 +123,37 @@ class Preintegrator:
         self._parts = np.empty((0, 7))
         """Length, force and rate of the last half second's parts."""
 
-    def segments(
-        self, cuts_ns: Sequence[int], times_ns: Sequence[int], samples: Floats, gravity_m_s2: float
-    ) -> list[Segment]:
+    def segments(self, cuts_ns: Sequence[int], times_ns: Sequence[int], samples: Floats) -> list[Segment]:
         """What was measured between each two neighbours of ascending times.
 
         Args:
             cuts_ns: the times.
             times_ns: of the samples, from the last before the first cut on.
             samples: as ``sample_row`` gives them (n, 10).
-            gravity_m_s2: what a vehicle at rest feels.
         """
-        cuts, times = np.array(cuts_ns, np.int64), np.array(times_ns, np.int64)
-        owner, left_ns, right_ns, felt = self._intervals(cuts, times, samples)
+        times = np.array(times_ns, np.int64)
+        grid = np.concatenate([*(np.arange(*each, STEP_NS) for each in pairwise(cuts_ns)), cuts_ns[-1:]])
+        owner = np.searchsorted(cuts_ns, grid[:-1], "right") - 1
         starts = np.flatnonzero(np.diff(owner, prepend=-1))
+        dt = np.diff(grid) / 1e9
+        felt = np.diff(self._integrals(grid, times, samples), axis=0) / dt[:, None]
+        # Within a segment all is known or nothing.
+        known = np.add.reduceat(felt[:, 6:], starts) == 0
         least = np.maximum((GYRO, FORCE), np.where(np.isfinite(self._own), VIBRATION * self._own, 0.0))
         gyro, push = (float(f"{each:.1e}") for each in least.tolist())
-        known = np.logical_and.reduceat(np.isfinite(felt[:, [0, 3]]), starts)
-        rate = np.where(known[owner, :1], felt[:, :3], 0.0)
-        force = np.where(known[owner, 1:], felt[:, 3:], (0.0, 0.0, gravity_m_s2))
+        axes = self._rig_from_imu.matrix().T
+        rate = np.where(known[owner, :1], felt[:, :3] @ axes, 0.0)
+        force = np.where(known[owner, 1:], felt[:, 3:6] @ axes, (0.0, 0.0, STANDARD_GRAVITY_M_S2))
         if self._imu_m.any() and len(rate) > 1:
-            force = force - _pull(rate, (left_ns + right_ns - 2 * cuts[0]) / 2e9, self._imu_m)
-        dt = (right_ns - left_ns) / 1e9
+            force = force - _pull(rate, np.cumsum(dt), self._imu_m)
         # GTSAM takes a force to be in the axes at the step's beginning; it is a mean, of its middle.
         turned_force = force + 0.5 * dt[:, None] * np.cross(rate, force)
-        quiet = self._quiet(owner, left_ns - cuts[owner], np.column_stack([dt, felt[:, 3:], felt[:, :3]]))
-        lengths_s = np.diff(cuts) / 1e9
-        told = np.searchsorted(times, cuts[1:], "right") - 1
-        until_s = (right_ns - cuts[owner]) / 1e9
+        since_ns = grid[:-1] - np.array(cuts_ns)[owner]
+        moves = np.column_stack([force, rate]) * np.where(known.all(axis=1), 1.0, np.nan)[owner, None]
+        quiet = self._quiet(owner, since_ns, np.column_stack([dt, moves]))
+        lengths_s = np.diff(cuts_ns) / 1e9
+        told = np.searchsorted(times, cuts_ns[1:], "right") - 1
+        until_s = since_ns / 1e9 + dt
         found = []
         for number, (start, end) in enumerate(pairwise([*starts.tolist(), len(owner)])):
             turns, feels = known[number].tolist()
@@ -157,9 +161,7 @@ class Preintegrator:
             if turns:
                 fastest = np.abs(rate[start:end]).max(axis=0).tolist()
                 turning = tuple(float(f"{math.hypot(gyro, SCALE * each):.1e}") for each in fastest)
-            pim = gtsam.PreintegratedImuMeasurements(
-                _parameters(gravity_m_s2, turning, push if feels else BLIND_FORCE)
-            )
+            pim = gtsam.PreintegratedImuMeasurements(_parameters(turning, push if feels else BLIND_FORCE))
             inner, due_s = [], ROW_NS / 1e9
             for index, at_s in enumerate(until_s[start:end].tolist(), start):
                 pim.integrateMeasurement(turned_force[index], rate[index], dt[index])
@@ -180,10 +182,11 @@ class Preintegrator:
             )
         return found
 
-    def _intervals(
-        self, cuts: Integers, times: Integers, samples: Floats
-    ) -> tuple[Integers, Integers, Integers, Floats]:
-        """Intervals between samples, cut: number of the segment, start, end, mean rate and force (n, 6)."""
+    def _integrals(self, grid: Integers, times: Integers, samples: Floats) -> Floats:
+        """Integrals over time (n, 8), up to each time of a grid.
+
+        They are of rates, forces, and whether either is unknown.
+        """
         felt, apart_ns = _sound(samples), np.diff(times)
         self._learn(felt, apart_ns)
         means = 0.5 * (felt[:-1] + felt[1:])
@@ -191,20 +194,14 @@ class Preintegrator:
             turned = np.isnan(means[:, :3])
             means[:, :3] = np.where(turned, _rates(samples[:, :4], apart_ns / 1e9), means[:, :3])
         means[apart_ns > SILENT_NS] = np.nan
-        held = len(means) and cuts[-1] - times[-1] <= HELD_NS
-        means = np.concatenate([_UNKNOWN, means, means[-1:] if held else _UNKNOWN])
-        edges = np.union1d(cuts, times[(times > cuts[0]) & (times < cuts[-1])])
-        left, right = edges[:-1], edges[1:]
-        means = means[np.searchsorted(times, left, "right")]
-        owner = np.searchsorted(cuts, left, "right") - 1
-        # Faster samples tell no more of a vehicle: short intervals are put together, with their means.
-        slot = (left - cuts[owner]) // LEAST_NS
-        starts = np.flatnonzero((np.diff(owner, prepend=-1) != 0) | (np.diff(slot, prepend=-1) != 0))
-        dt = (right - left)[:, None] / 1e9
-        means = np.add.reduceat(means * dt, starts) / np.add.reduceat(dt, starts)
-        axes = self._rig_from_imu.matrix().T
-        means = np.concatenate([means[:, :3] @ axes, means[:, 3:] @ axes], axis=1)
-        return owner[starts], left[starts], right[np.append(starts[1:], len(left)) - 1], means
+        held = len(means) and grid[-1] - times[-1] <= HELD_NS
+        means = np.concatenate([_UNKNOWN, means, means[-1:] if held else _UNKNOWN])[: len(times) + 1]
+        edges = np.concatenate([grid[:1], times, grid[-1:]])
+        edges[0], edges[-1] = edges.min(), edges.max()
+        table = np.concatenate([np.nan_to_num(means), np.isnan(means[:, [0, 3]])], axis=1)
+        sums = np.cumsum(table * np.diff(edges)[:, None] / 1e9, axis=0)
+        at_ns = edges - edges[0]
+        return np.stack([np.interp(grid - edges[0], at_ns, [0.0, *each]) for each in sums.T], axis=1)
 
     def _learn(self, felt: Floats, apart_ns: Integers) -> None:
         """Learn the sensor's own noise from second differences, in which smooth motion drops out."""
@@ -265,8 +262,8 @@ def _rates(orientations: Floats, dt_s: Floats) -> Floats:
 
 
 @lru_cache(10_000)
-def _parameters(gravity_m_s2: float, turning: tuple[float, ...], push: float) -> gtsam.PreintegrationParams:
-    made = gtsam.PreintegrationParams.MakeSharedU(gravity_m_s2)
+def _parameters(turning: tuple[float, ...], push: float) -> gtsam.PreintegrationParams:
+    made = gtsam.PreintegrationParams.MakeSharedU(STANDARD_GRAVITY_M_S2)
     made.setGyroscopeCovariance(np.diag(np.square(turning)))
     made.setAccelerometerCovariance(np.eye(3) * push**2)
     made.setIntegrationCovariance(np.eye(3) * 1e-6)

@@ -14,7 +14,7 @@ import numpy as np
 
 from edgefirst_ros.ego.beginning import BACKWARDS_M_S, begin, headed, placed, rolls_so, upright
 from edgefirst_ros.ego.fixes import Courses, Mounting, Vehicle
-from edgefirst_ros.ego.geometry import STANDARD_GRAVITY_M_S2, Floats, Quaternion, gravity_m_s2
+from edgefirst_ros.ego.geometry import Floats, Quaternion
 from edgefirst_ros.ego.graph import ANY_RAD, FAST_M_S, STEADY_NS, Node, Optimum, Prior, rough
 from edgefirst_ros.ego.inertia import SAMPLE_COLUMNS, Preintegrator
 from edgefirst_ros.ego.navigationlog import NavigationLog, Odometer
@@ -111,13 +111,12 @@ class Motion:
         self._samples: list[Floats] = []
         self.nodes: list[Node] = []
         self._prior: Prior | None = None
-        self._headed = False
-        """Whether the heading is known."""
+        self._headed = self._located = False
+        """Whether the heading is known, and any place."""
         self._count = self._integrated = self._solved = 0
         """Nodes made so far, those of the window that have their segment, and those that have an estimate."""
         self._due_ns: int | None = None
         self._steady_ns = 0
-        self._gravity = STANDARD_GRAVITY_M_S2
         self.path = Path()
         self._courses = Courses()
         self._given_up_ns = 0
@@ -153,8 +152,6 @@ class Motion:
             self._relearn()
         taken = self.receiver.take(time_ns, arrival, fix)
         if taken is not None:
-            if self.receiver.datum is None:
-                self._gravity = gravity_m_s2(taken.point)
             self.receiver.add(self._node(time_ns), taken)
             self._pass(time_ns)
 
@@ -188,7 +185,7 @@ class Motion:
             return
         samples = np.concatenate([np.empty((0, SAMPLE_COLUMNS)), *self._samples])
         cuts_ns = [node.time_ns for node in nodes]
-        segments = self._inertia.segments(cuts_ns, self._times, samples, self._gravity)
+        segments = self._inertia.segments(cuts_ns, self._times, samples)
         last = max(0, bisect_right(self._times, cuts_ns[-1]) - 1)
         del self._times[:last]
         self._samples = [samples[last:]]
@@ -277,7 +274,12 @@ class Motion:
 
     def _prepare(self) -> None:
         """Initial values of new nodes, by the IMU from the last estimate, and near the fixes."""
-        nodes, start = self.nodes, self._solved
+        nodes = self.nodes
+        fresh = not self._headed and self._solved > 0 and not self._located
+        if fresh and any(node.place is not None for node in nodes):
+            # What was estimated without fixes is elsewhere.
+            self._located, self._solved = True, 0
+        start = self._solved
         if start == 0:
             upright(nodes)
         for before, node in zip(nodes[start - 1 :], nodes[start:], strict=False):
@@ -384,7 +386,7 @@ class Motion:
     def _begin_again(self) -> None:
         self.nodes = [Node(0, self.nodes[-1].time_ns)]
         self._prior, self._headed = None, False
-        self._count, self._integrated, self._solved = 1, 1, 0
+        self._count, self._integrated, self._solved, self._located = 1, 1, 0, False
 
     def _optimum(self, first: int, rounds: int, stop: int | None = None) -> Optimum:
         """The optimum of some nodes, written into them."""

@@ -210,6 +210,10 @@ class Receiver:
             self.datum = may_be[chain.index(True)].fix
             self._axes = enu_axes(self.datum.point)
         chosen = {id(each) for each, may in zip(may_be, chain, strict=True) if may}
+        left = [each for each in recent if each.told and each.believed and id(each) not in chosen]
+        for each in left:
+            self._believe(each, believed=False)
+        self._restarts += bool(left)
         # Those that are not first: two may be at one node.
         for each in sorted(recent, key=lambda each: id(each) in chosen):
             may = id(each) in chosen

