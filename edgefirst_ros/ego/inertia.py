@@ -25,7 +25,7 @@ STEP_NS = 10_000_000
 """Samples are integrated in such steps: 100 Hz is ten times what a body on springs does."""
 LEAST_FORCE_M_S2, MOST_FORCE_M_S2 = 3.0, 160.0
 """Valid specific forces: below, there is no accelerometer or gravity was removed; ranges end at 16 g."""
-QUIET_S = 0.5
+QUIET_ROWS = 10
 QUIET_FORCE_M_S2, QUIET_RATE_RAD_S = 0.15, 0.02
 """The IMU is quiet while forces and rates vary by less than this, and rates are within a gyroscope's bias."""
 
@@ -97,7 +97,6 @@ def _sound(samples: Floats) -> Floats:
 
 
 _UNKNOWN = np.full((1, 6), np.nan)
-_LENGTHS = np.arange(7) == 0
 
 
 def _pull(rate_rad_s: Floats, at_s: Floats, arm_m: Floats) -> Floats:
@@ -120,15 +119,13 @@ class Preintegrator:
         self._rig_from_imu = gtsam.Rot3() if rig_from_imu_xyzw is None else rot3(rig_from_imu_xyzw)
         self._own = np.full(2, np.inf)
         """The sensor's own noise of rates and forces so far."""
-        self._parts = np.empty((0, 7))
-        """Length, force and rate of the last half second's parts."""
 
     def segments(self, cuts_ns: Sequence[int], times_ns: Sequence[int], samples: Floats) -> list[Segment]:
         """What was measured between each two neighbours of ascending times.
 
         Args:
             cuts_ns: the times.
-            times_ns: of the samples, from the last before the first cut on.
+            times_ns: of the samples, from half a second before the first cut on.
             samples: as ``sample_row`` gives them (n, 10).
         """
         times = np.array(times_ns, np.int64)
@@ -136,7 +133,12 @@ class Preintegrator:
         owner = np.searchsorted(cuts_ns, grid[:-1], "right") - 1
         starts = np.flatnonzero(np.diff(owner, prepend=-1))
         dt = np.diff(grid) / 1e9
-        felt = np.diff(self._integrals(grid, times, samples), axis=0) / dt[:, None]
+        # Means over a row's time: a vehicle sways slower, an engine vibrates faster.
+        before = np.add.outer(cuts_ns[1:], ROW_NS * np.arange(-QUIET_ROWS, 1))
+        sums = self._integrals(np.append(grid, before), times, samples)
+        felt = np.diff(sums[: len(grid)], axis=0) / dt[:, None]
+        parts = np.diff(sums[len(grid) :].reshape(*before.shape, -1), axis=1) / (ROW_NS / 1e9)
+        quiet = _is_quiet(parts)
         # Within a segment all is known or nothing.
         known = np.add.reduceat(felt[:, 6:], starts) == 0
         least = np.maximum((GYRO, FORCE), np.where(np.isfinite(self._own), VIBRATION * self._own, 0.0))
@@ -149,8 +151,6 @@ class Preintegrator:
         # GTSAM takes a force to be in the axes at the step's beginning; it is a mean, of its middle.
         turned_force = force + 0.5 * dt[:, None] * np.cross(rate, force)
         since_ns = grid[:-1] - np.array(cuts_ns)[owner]
-        moves = np.column_stack([force, rate]) * np.where(known.all(axis=1), 1.0, np.nan)[owner, None]
-        quiet = self._quiet(owner, since_ns, np.column_stack([dt, moves]))
         lengths_s = np.diff(cuts_ns) / 1e9
         told = np.searchsorted(times, cuts_ns[1:], "right") - 1
         until_s = since_ns / 1e9 + dt
@@ -194,10 +194,9 @@ class Preintegrator:
             turned = np.isnan(means[:, :3])
             means[:, :3] = np.where(turned, _rates(samples[:, :4], apart_ns / 1e9), means[:, :3])
         means[apart_ns > SILENT_NS] = np.nan
-        held = len(means) and grid[-1] - times[-1] <= HELD_NS
+        held = len(means) and grid.max() - times[-1] <= HELD_NS
         means = np.concatenate([_UNKNOWN, means, means[-1:] if held else _UNKNOWN])[: len(times) + 1]
-        edges = np.concatenate([grid[:1], times, grid[-1:]])
-        edges[0], edges[-1] = edges.min(), edges.max()
+        edges = np.concatenate([[np.append(grid, times).min()], times, [np.append(grid, times).max()]])
         table = np.concatenate([np.nan_to_num(means), np.isnan(means[:, [0, 3]])], axis=1)
         sums = np.cumsum(table * np.diff(edges)[:, None] / 1e9, axis=0)
         at_ns = edges - edges[0]
@@ -221,37 +220,17 @@ class Preintegrator:
             return None
         return rot3(samples[index, :4].tolist()).compose(self._rig_from_imu.inverse())
 
-    def _quiet(self, owner: Integers, since_ns: Integers, table: Floats) -> Booleans:
-        """Whether nothing moved during the half second before the end of each segment (n,).
 
-        Args:
-            owner: number of the segment of each interval.
-            since_ns: start of the interval since the start of its segment.
-            table: length, force and rate of intervals; NaN where unknown.
-        """
-        # Means over a row's time: a vehicle sways slower, an engine vibrates faster.
-        starts = np.flatnonzero(
-            (np.diff(owner, prepend=-1) != 0) | (np.diff(since_ns // ROW_NS, prepend=-1) != 0)
-        )
-        parts = np.add.reduceat(table * np.where(_LENGTHS, 1.0, table[:, :1]), starts)
-        parts[:, 1:] /= parts[:, :1]
-        before = len(self._parts)
-        parts = np.concatenate([self._parts, parts])
-        ends = np.searchsorted(owner[starts], np.arange(owner[-1] + 1), "right") + before
-        at_s = np.cumsum(parts[:, 0])
-        begins = np.searchsorted(at_s, at_s[ends - 1] - QUIET_S + 1e-9)
-        self._parts = parts[begins[-1] :]
-        bounds = np.stack([begins, ends], axis=1).ravel()
-        padded = np.concatenate([parts, parts[-1:]])
-        sums, most, least = (each.reduceat(padded, bounds)[::2] for each in (np.add, np.maximum, np.minimum))
-        means = sums / (ends - begins)[:, None]
-        sways = np.maximum(most - means, means - least)
-        return np.asarray(
-            (sums[:, 0] >= 0.9 * QUIET_S)
-            & (np.linalg.norm(sways[:, 1:4], axis=1) < QUIET_FORCE_M_S2)
-            & (np.linalg.norm(sways[:, 4:], axis=1) < QUIET_RATE_RAD_S)
-            & (np.linalg.norm(means[:, 4:], axis=1) < QUIET_RATE_RAD_S)
-        )
+def _is_quiet(parts: Floats) -> Booleans:
+    """Whether nothing moved (n,), from means of rates and forces, and what is unknown (n, parts, 8)."""
+    means = parts.mean(axis=1)
+    sways = np.abs(parts - means[:, None]).max(axis=1)
+    return np.asarray(
+        (means[:, 6:] == 0).all(axis=1)
+        & (np.linalg.norm(sways[:, 3:6], axis=1) < QUIET_FORCE_M_S2)
+        & (np.linalg.norm(sways[:, :3], axis=1) < QUIET_RATE_RAD_S)
+        & (np.linalg.norm(means[:, :3], axis=1) < QUIET_RATE_RAD_S)
+    )
 
 
 def _rates(orientations: Floats, dt_s: Floats) -> Floats:

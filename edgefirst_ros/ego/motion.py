@@ -16,7 +16,7 @@ from edgefirst_ros.ego.beginning import BACKWARDS_M_S, begin, headed, placed, ro
 from edgefirst_ros.ego.fixes import Courses, Mounting, Vehicle
 from edgefirst_ros.ego.geometry import Floats, Quaternion
 from edgefirst_ros.ego.graph import ANY_RAD, FAST_M_S, STEADY_NS, Node, Optimum, Prior, rough
-from edgefirst_ros.ego.inertia import SAMPLE_COLUMNS, Preintegrator
+from edgefirst_ros.ego.inertia import QUIET_ROWS, ROW_NS, SAMPLE_COLUMNS, Preintegrator
 from edgefirst_ros.ego.navigationlog import NavigationLog, Odometer
 from edgefirst_ros.ego.path import Path, rows_of
 from edgefirst_ros.ego.receiver import Receiver
@@ -186,7 +186,7 @@ class Motion:
         samples = np.concatenate([np.empty((0, SAMPLE_COLUMNS)), *self._samples])
         cuts_ns = [node.time_ns for node in nodes]
         segments = self._inertia.segments(cuts_ns, self._times, samples)
-        last = max(0, bisect_right(self._times, cuts_ns[-1]) - 1)
+        last = max(0, bisect_right(self._times, cuts_ns[-1] - QUIET_ROWS * ROW_NS) - 1)
         del self._times[:last]
         self._samples = [samples[last:]]
         for node, segment in zip(nodes[1:], segments, strict=True):
@@ -245,7 +245,8 @@ class Motion:
             self._integrate()
             # Fixes as old as this are chosen anew during a drive.
             recent_ns = self._pace.stride_ns + OVERLAP_NS if self._pace.whole else 3_000_000_000
-            self.receiver.choose(now_ns, now_ns - recent_ns, final=final)
+            if self.receiver.choose(now_ns, now_ns - recent_ns, final=final):
+                self._prior, self._headed, self._solved = None, False, 0
             self._prepare()
             if final and self._pace.whole:
                 self._publish(len(self.nodes))

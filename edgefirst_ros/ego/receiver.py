@@ -193,20 +193,24 @@ class Receiver:
         """Times of believed fixes that are not forgotten."""
         return [*self._past_ns, *(each.node.time_ns for each in self._candidates if each.believed)]
 
-    def choose(self, now_ns: int, horizon_ns: int, *, final: bool) -> None:
-        """Choose which fixes since a time may be: the longest chain that a vehicle could have driven."""
+    def choose(self, now_ns: int, horizon_ns: int, *, final: bool) -> bool:
+        """Choose which fixes since a time may be: the longest chain that a vehicle could have driven.
+
+        Returns:
+            Whether others were believed for good, which have misled the estimate.
+        """
         recent = [each for each in self._candidates if not each.repeats]
         if self.datum is not None:
             recent = [each for each in recent if each.node.time_ns >= horizon_ns]
         may_be = [each for each in recent if not each.refused]
         if not may_be:
-            return
+            return False
         times_ns = [each.epoch[0].node.time_ns for each in may_be]
         chain = drivable(times_ns, np.array([each.fix.ecef for each in may_be]))
         if self.datum is None:
             alone = sum(chain) < 2 and len(self._candidates) == len(recent)
             if alone and not final and now_ns - times_ns[0] < ALONE_NS:
-                return
+                return False
             self.datum = may_be[chain.index(True)].fix
             self._axes = enu_axes(self.datum.point)
         chosen = {id(each) for each, may in zip(may_be, chain, strict=True) if may}
@@ -220,6 +224,7 @@ class Receiver:
             if not (each.told or each.refused) and (may != each.chosen or (may and not each.believed)):
                 each.chosen = may
                 self._believe(each, believed=may)
+        return bool(left)
 
     def _place(self, fix: Fix) -> Floats:
         """A fix in ENU at the datum, metres (3,)."""
@@ -398,6 +403,7 @@ class Receiver:
         """Believe none of the window's fixes."""
         for each in self._candidates:
             self._believe(each, believed=False)
+            each.chosen = True  # how far it is from no motion is not told
         self.tell()
         self._candidates = []
 

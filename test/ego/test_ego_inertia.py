@@ -27,7 +27,8 @@ def cut(samples: Sequence[Sample], cuts_ns: Sequence[int], mount: Quaternion | N
     """Segments between the cuts, all samples being there already."""
     inertia, found = Preintegrator(mount), []
     for start_ns, end_ns in pairwise(cuts_ns):
-        first = max((index for index, (at, _) in enumerate(samples) if at <= start_ns), default=0)
+        before_ns = start_ns - 500 * MS
+        first = max((index for index, (at, _) in enumerate(samples) if at <= before_ns), default=0)
         found.append(_segment(inertia, start_ns, end_ns, samples[first:]))
     return found
 
@@ -206,7 +207,7 @@ class TestQuiet:
 
     def test_nothing_stirs_for_half_a_second(self) -> None:
         found = self.quiet_ms(lambda _: Imu(None, (0.001, 0.0, 0.0), (0.05, 0.0, G)))
-        assert found == {at for at in range(50, 1501, 50) if at >= 450}
+        assert found == {at for at in range(50, 1501, 50) if at >= 500}
 
     @pytest.mark.parametrize("every_ms", [10, 100, 200, 350])
     def test_however_it_is_cut(self, every_ms: int) -> None:
