@@ -25,8 +25,6 @@ GYRO_WALK, FORCE_WALK = 3e-5, 3e-4
 """Drift of these biases, rad/s/√s and m/s²/√s."""
 LEANING_RAD = math.radians(6)
 """Tilt from the forces on a vehicle that may brake or turn."""
-ASTRAY_RAD = math.radians(3)
-"""Where fixes disprove the motion, what had led it astray turned it, too."""
 HUBER = 3.0
 """Beyond this many standard deviations a fix, odometry, and the rule of rolling weigh less."""
 WANDER_S = 60.0
@@ -74,7 +72,6 @@ class Node:
         steady: the node from which on biases and the slow error of fixes are taken to be the same, by its
             number; of a node alone its own.
         segment: of the IMU since the node before; None for the first.
-        begins_again: fixes disproved the motion up to here: position and velocity are taken as unknown.
         place: the believed fix.
         moved: the way since the node before in its axes (3,), and its standard deviation, by the odometry.
         standing: the vehicle stands.
@@ -88,7 +85,6 @@ class Node:
     time_ns: int
     steady: int = -1
     segment: Segment | None = None
-    begins_again: bool = False
     place: Place | None = None
     moved: tuple[Floats, float] | None = None
     standing: bool = False
@@ -197,7 +193,7 @@ def _led(
     for before, node in pairwise(nodes if rolls else ()):
         segment = node.segment
         # What moves but feels nothing is carried.
-        if segment is None or segment.quiet or node.begins_again:
+        if segment is None or segment.quiet:
             continue
         dt = max(segment.dt_s, 1e-3)
         speed = math.hypot(*node.velocity_m_s.tolist())
@@ -221,17 +217,9 @@ def _move(graph: gtsam.NonlinearFactorGraph, before: Node, node: Node, bound: _M
     poses = key("x", before), key("x", node)
     if before.steady != node.steady:
         force, rate = (walk * math.sqrt(max(dt, STEADY_NS / 1e9)) for walk in (FORCE_WALK, GYRO_WALK))
-        if node.begins_again:
-            force, rate = force + 0.1 * FORCE_BIAS_M_S2, rate + 0.1 * GYRO_BIAS_RAD_S
         walk = _model(*[force] * 3, *[rate] * 3)
         graph.add(gtsam.BetweenFactorConstantBias(key("b", before), key("b", node), _SAME, walk))
         graph.add(gtsam.PriorFactorVector(key("v", node), _ZERO, bound))
-    if node.begins_again:
-        turned = gtsam.Pose3(segment.measured.deltaRij(), _ZERO)
-        noise = _model(*[ASTRAY_RAD] * 3, *[LOOSE] * 3)
-        graph.add(gtsam.BetweenFactorPose3(*poses, turned, noise))
-        graph.add(gtsam.PriorFactorVector(key("v", node), _ZERO, _model(*[FAST_M_S] * 3)))
-        return
     velocities = key("v", before), key("v", node)
     ends = (poses[0], velocities[0], poses[1], velocities[1])
     graph.add(_ImuFactor(*ends, key("b", before), segment.measured))
@@ -260,7 +248,7 @@ def _wander(
         if node.place is None or (shown is not None and shown.steady == node.steady):
             continue
         wander_m = node.place.wander_m if sigma_m is None else sigma_m
-        if shown is None or node.begins_again:
+        if shown is None:
             first = _model(*[PINNED] * 3, *wander_m * END)
             graph.add(gtsam.PriorFactorPose3(key("e", node), _NOWHERE, first))
         else:
@@ -389,13 +377,11 @@ class Optimum:
     def sigmas(self, nodes: Sequence[Node]) -> Floats:
         """Standard deviations (n, 6): ENU metres, and radians about the rig's axes.
 
-        They are found every two seconds, and where the motion begins again, and change evenly in between.
+        They are found every two seconds, and change evenly in between.
         """
-        again = [True, *(node.begins_again for node in nodes[1:]), True]
-        told: list[int] = []
+        told = [0]
         for index, node in enumerate(nodes):
-            # Distance of the nodes whose standard deviations are found.
-            if any(again[index : index + 2]) or node.time_ns - nodes[told[-1]].time_ns >= 2_000_000_000:
+            if index == len(nodes) - 1 or node.time_ns - nodes[told[-1]].time_ns >= 2_000_000_000:
                 told.append(index)
         found = np.empty((len(told), 6))
         for row, index in zip(found, told, strict=True):

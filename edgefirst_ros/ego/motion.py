@@ -19,7 +19,7 @@ from edgefirst_ros.ego.graph import ANY_RAD, FAST_M_S, STEADY_NS, Node, Optimum,
 from edgefirst_ros.ego.inertia import QUIET_ROWS, ROW_NS, SAMPLE_COLUMNS, Preintegrator
 from edgefirst_ros.ego.navigationlog import NavigationLog, Odometer
 from edgefirst_ros.ego.path import Path, rows_of
-from edgefirst_ros.ego.receiver import Receiver
+from edgefirst_ros.ego.receiver import DisprovedError, Receiver
 from edgefirst_ros.ego.units import Units
 from edgefirst_ros.model.navigation import NavSatFix
 from edgefirst_ros.model.sample import GeoPoint
@@ -240,38 +240,61 @@ class Motion:
         """Estimate what has come since the last time."""
         if not self.nodes:
             return
-        now_ns = self.nodes[-1].time_ns
         try:
-            self._integrate()
-            # Fixes as old as this are chosen anew during a drive.
-            recent_ns = self._pace.stride_ns + OVERLAP_NS if self._pace.whole else 3_000_000_000
-            if self.receiver.choose(now_ns, now_ns - recent_ns, final=final):
-                self._prior, self._headed, self._solved = None, False, 0
-            self._prepare()
-            if final and self._pace.whole:
-                self._publish(len(self.nodes))
-                return
-            first = 0
-            if self._pace.whole and self._solved and self._headed:
-                first = self._index(self.nodes[self._solved - 1].time_ns - OVERLAP_NS)
-            optimum = self._solve(first)
+            self._estimate(final=final)
+        except DisprovedError as found:
+            self._split(found.args[0])
+            self._settle(final=final)
         except NO_OPTIMUM:
             self._give_up()
+
+    def _estimate(self, *, final: bool) -> None:
+        now_ns, whole = self.nodes[-1].time_ns, self._pace.whole
+        self._integrate()
+        # Fixes as old as this are chosen anew during a drive.
+        recent_ns = self._pace.stride_ns + OVERLAP_NS if whole else 3_000_000_000
+        self.receiver.choose(now_ns, now_ns - recent_ns, final=final)
+        self._prepare()
+        if final and whole:
+            self._publish(len(self.nodes))
             return
+        first = 0
+        if whole and self._solved and self._headed:
+            first = self._index(self.nodes[self._solved - 1].time_ns - OVERLAP_NS)
+        optimum = self._solve(first)
         self._solved = len(self.nodes)
-        if self._headed:
-            self.odometer.compare(self.nodes)
-        if not self._pace.whole:
-            # Nobody waits longer for the newest poses than for the others.
-            oldest = self._index(now_ns - self._pace.reach_ns)
-            self.path.replace(*self._rows(optimum, self.nodes[max(0, oldest - 1) :]))
-            if final or self.receiver.datum is not None:
-                self.receiver.tell(math.inf if final else now_ns - self._pace.stride_ns + 1)
-            self._shorten(optimum)
-            if self.misled():
-                self._relearn()
+        if not whole:
+            self._follow(optimum, final=final)
         elif now_ns - self.nodes[0].time_ns > self._pace.keep_ns + 2 * self._pace.reach_ns:
             self._publish(self._index(now_ns - self._pace.reach_ns))
+
+    def _follow(self, optimum: Optimum, *, final: bool) -> None:
+        """Publish what a drive that goes on shows so far."""
+        if self._headed:
+            self.odometer.compare(self.nodes)
+        # Nobody waits longer for the newest poses than for the others.
+        now_ns = self.nodes[-1].time_ns
+        oldest = self._index(now_ns - self._pace.reach_ns)
+        self.path.replace(*self._rows(optimum, self.nodes[max(0, oldest - 1) :]))
+        if final or self.receiver.datum is not None:
+            self.receiver.tell(math.inf if final else now_ns - self._pace.stride_ns + 1)
+        self._shorten(optimum)
+        if self.misled():
+            self._relearn()
+
+    def _split(self, node: Node) -> None:
+        """Begin again at a node: fixes disprove the motion up to it."""
+        at, nodes = self.nodes.index(node), self.nodes
+        if self._pace.whole:
+            self.nodes = nodes[:at]
+            self._settle(final=True)
+        self.nodes, steady = nodes[at:], node.steady
+        for each in self.nodes:
+            each.steady = node.index if each.steady == steady else each.steady
+        node.segment, self._prior = None, None
+        self._headed = self._located = False
+        self._solved, self._integrated = 0, len(self.nodes)
+        self.receiver.drop(node.time_ns)
 
     def _prepare(self) -> None:
         """Initial values of new nodes, by the IMU from the last estimate, and near the fixes."""
@@ -326,8 +349,6 @@ class Motion:
                 doubtful = False
                 # What stands for nodes before these was misled, and where fixes were refused; or the heading.
                 self._rolls, self._prior = rolls, None
-                for node in self.nodes[first:]:
-                    node.begins_again = False
                 anew = begin(self.nodes[first:], rolls=rolls)
                 self._headed = anew is not None or self._pace.whole
                 self._rolls = anew if anew is not None else rolls and not self._headed
@@ -340,14 +361,9 @@ class Motion:
         """The optimum of the nodes from one on, with those fixes and stops that agree with it."""
         optimum = self._optimum(first, rounds)
         for _ in range(3):
-            refused, wrong = self.receiver.refuse(self.nodes[first:])
-            if wrong is not None:
-                steady, anew = wrong.steady, self.nodes[self.nodes.index(wrong) :]
-                for node in anew:
-                    node.steady = wrong.index if node.steady == steady else node.steady
-                placed(anew)
+            refused = self.receiver.refuse(self.nodes[first:])
             stood = self._stand(optimum)
-            changed = self.receiver.learn(self.nodes[first].time_ns) or bool(stood)
+            changed = self.receiver.learn(self.nodes[first:]) or bool(stood)
             if not refused and False not in stood and not (changed and rounds == ROUNDS):
                 break
             optimum = self._optimum(first, rounds)
@@ -471,21 +487,17 @@ class Motion:
 
     def _publish(self, stop: int) -> None:
         """Estimate all nodes of the window at once, and publish those before one."""
-        try:
-            self._tested_ns = 0
+        self._tested_ns = 0
+        optimum = self._solve(0, last=True)
+        # White noise that is a tenth too large would pass for the slow error.
+        self.receiver.learn(self.nodes, least=0.0)
+        enough = self._evident()
+        self._late_s = self._lateness(min(enough, FEW))
+        if enough and self.receiver.explain(self._optimum(0, 0, enough)):
             optimum = self._solve(0, last=True)
-            # White noise that is a tenth too large would pass for the slow error.
-            self.receiver.learn(self.nodes[0].time_ns, least=0.0)
-            enough = self._evident()
-            self._late_s = self._lateness(min(enough, FEW))
-            if enough and self.receiver.explain(self._optimum(0, 0, enough)):
-                optimum = self._solve(0, last=True)
-        except NO_OPTIMUM:
-            self._give_up()
-            return
         self._astray |= self.receiver.astray(rolls=self._rolls)
         self._direct(optimum, stop)
-        self.receiver.tell(math.inf if stop == len(self.nodes) else self.nodes[stop - 1].time_ns)
+        self.receiver.tell(self.nodes[stop - 1].time_ns + (stop == len(self.nodes)))
         self.path.replace(*self._rows(optimum, self.nodes[:stop]))
         if self._headed:
             self.odometer.compare(self.nodes)

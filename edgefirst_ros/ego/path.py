@@ -49,12 +49,12 @@ def rows_of(nodes: Sequence[Node], sigmas: Floats) -> tuple[list[int], Floats]:
     turned = [node.pose.rotation() for node in nodes]
     for row, node, turn in zip(table, nodes, turned, strict=True):
         row[0:3], row[3:6], row[6:10] = node.pose.translation(), node.velocity_m_s, quaternion(turn)
-        row[16:] = node.segment is not None and node.segment.turns, node.begins_again
+        row[16:] = node.segment is not None and node.segment.turns, node.segment is None
     table[:, 10:16] = sigmas
     table[0, 16] = table[min(1, len(table) - 1), 16]
     times, rows = [nodes[0].time_ns], [table[0]]
     for index, node in enumerate(nodes[1:]):
-        if node.segment is not None and not node.begins_again:
+        if node.segment is not None:
             inner = _between(table[index], table[index + 1], node.segment, turned[index], turned[index + 1])
             for at_s, row in inner:
                 times.append(nodes[index].time_ns + round(at_s * 1e9))

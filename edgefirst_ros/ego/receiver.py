@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import NoReturn
 
 import numpy as np
 
@@ -37,6 +38,10 @@ LEAST_M = 0.02
 """No declared standard deviation is taken to be smaller."""
 LEAST_FIXES, KEPT_FIXES = 6, 60
 """As many show their noise; the second: those before the window."""
+
+
+class DisprovedError(Exception):
+    """Fixes disprove the motion up to a node, which is its argument."""
 
 
 @dataclass(slots=True, eq=False)
@@ -193,38 +198,38 @@ class Receiver:
         """Times of believed fixes that are not forgotten."""
         return [*self._past_ns, *(each.node.time_ns for each in self._candidates if each.believed)]
 
-    def choose(self, now_ns: int, horizon_ns: int, *, final: bool) -> bool:
+    def choose(self, now_ns: int, horizon_ns: int, *, final: bool) -> None:
         """Choose which fixes since a time may be: the longest chain that a vehicle could have driven.
 
-        Returns:
-            Whether others were believed for good, which have misled the estimate.
+        Raises:
+            DisprovedError: others were believed for good, which have misled the estimate.
         """
         recent = [each for each in self._candidates if not each.repeats]
         if self.datum is not None:
             recent = [each for each in recent if each.node.time_ns >= horizon_ns]
         may_be = [each for each in recent if not each.refused]
         if not may_be:
-            return False
+            return
         times_ns = [each.epoch[0].node.time_ns for each in may_be]
         chain = drivable(times_ns, np.array([each.fix.ecef for each in may_be]))
         if self.datum is None:
             alone = sum(chain) < 2 and len(self._candidates) == len(recent)
             if alone and not final and now_ns - times_ns[0] < ALONE_NS:
-                return False
+                return
             self.datum = may_be[chain.index(True)].fix
             self._axes = enu_axes(self.datum.point)
         chosen = {id(each) for each, may in zip(may_be, chain, strict=True) if may}
         left = [each for each in recent if each.told and each.believed and id(each) not in chosen]
         for each in left:
             self._believe(each, believed=False)
-        self._restarts += bool(left)
         # Those that are not first: two may be at one node.
         for each in sorted(recent, key=lambda each: id(each) in chosen):
             may = id(each) in chosen
             if not (each.told or each.refused) and (may != each.chosen or (may and not each.believed)):
                 each.chosen = may
                 self._believe(each, believed=may)
-        return bool(left)
+        if left:
+            self._begin_again([each for each in may_be if id(each) in chosen])
 
     def _place(self, fix: Fix) -> Floats:
         """A fix in ENU at the datum, metres (3,)."""
@@ -257,17 +262,21 @@ class Receiver:
             if each.believed:
                 self._believe(each, believed=True)
 
-    def refuse(self, nodes: Sequence[Node]) -> tuple[bool, Node | None]:
-        """Refuse fixes that contradict the motion, believe those again that do not.
+    def _among(self, nodes: Sequence[Node]) -> list[_Candidate]:
+        first_ns, last_ns = nodes[0].time_ns, nodes[-1].time_ns
+        return [each for each in self._candidates if first_ns <= each.node.time_ns <= last_ns]
 
-        Returns:
-            Whether any changed, and the node where fixes disprove the motion.
+    def refuse(self, nodes: Sequence[Node]) -> bool:
+        """Refuse fixes that contradict the motion, believe those again that do not; whether any changed.
+
+        Raises:
+            DisprovedError: fixes contradict the motion for long, and none agrees after them.
         """
         changed = False
         run: list[_Candidate] = []
         most_m = max(LEAST_OFF_M, SIGMAS * float(self.white_m[0]) * math.hypot(1.0, self._wander))
-        for each in self._candidates:
-            if each.node.time_ns < nodes[0].time_ns or not each.chosen:
+        for each in self._among(nodes):
+            if not each.chosen:
                 continue
             level_m = self._off_m(each)
             if each.repeats:
@@ -284,17 +293,30 @@ class Receiver:
             else:
                 run.append(each)
                 changed = changed or each.believed
-                if each.believed and not each.told:
-                    each.refused = True
-                    self._worst_m = max(self._worst_m, level_m)
-                if each.believed:
-                    self._believe(each, believed=False)
-                    other = next((o for o in each.epoch if not (o.refused or o.told)), None)
-                    if other is not None:
-                        each.chosen, other.chosen = False, True
-                        self._believe(other, believed=True)
-        disproved = self._disproved(run)
-        return changed or disproved is not None, disproved
+                self._refuse(each, level_m)
+        long_ns = run[-1].node.time_ns - run[0].node.time_ns if len(run) > 2 else 0
+        if long_ns >= self._recover_ns and run[0].node is not nodes[0]:
+            self._begin_again([each for each in run if each.chosen])
+        return changed
+
+    def _refuse(self, each: _Candidate, off_m: float) -> None:
+        """Refuse a fix that is so far from the motion; another of its epoch may be right."""
+        if not each.believed:
+            return
+        self._believe(each, believed=False)
+        if not each.told:
+            each.refused, self._worst_m = True, max(self._worst_m, off_m)
+        other = next((o for o in each.epoch if not (o.refused or o.told)), None)
+        if other is not None:
+            each.chosen, other.chosen = False, True
+            self._believe(other, believed=True)
+
+    def _begin_again(self, chain: list[_Candidate]) -> NoReturn:
+        self._restarts += 1
+        for each in chain:
+            each.refused = False
+            self._believe(each, believed=True)
+        raise DisprovedError(chain[0].node)
 
     def _stands(self, each: _Candidate, off_m: float) -> bool:
         """Whether a rig may be where it was: not frozen is what repeats the place of one that stands."""
@@ -305,34 +327,20 @@ class Receiver:
             near_m = max(near_m, 0.5)
         return off_m <= near_m and float(np.linalg.norm(each.node.velocity_m_s)) < 1.0
 
-    def _disproved(self, run: list[_Candidate]) -> Node | None:
-        """Where the motion is wrong, if fixes contradict it for long, and none agrees after them."""
-        if len(run) < 3 or run[-1].node.time_ns - run[0].node.time_ns < self._recover_ns:
-            return None
-        if run[0].node.begins_again:
-            return None
-        self._restarts += 1
-        run[0].node.begins_again = True
-        for each in run:
-            if each.chosen:
-                each.refused = False
-                self._believe(each, believed=True)
-        return run[0].node
-
     def _off_m(self, each: _Candidate) -> float:
         """How far a fix is from its node, level: heights leap, and tell little of a fix."""
         pose = each.node.pose
         off = self._place(each.fix) - pose.translation() - pose.rotation().matrix() @ self._antenna_m
         return math.hypot(off[0], off[1])
 
-    def learn(self, since_ns: int, least: float = 0.2) -> bool:
+    def learn(self, nodes: Sequence[Node], least: float = 0.2) -> bool:
         """Learn the fixes' white noise from how their error changes to the next; whether it changed.
 
         Of fixes that declare their noise it is learnt by how many times it is larger, if it is. Changes of
         less than a share, ``least``, are none.
         """
-        recent = [each for each in self._candidates if each.node.time_ns >= since_ns]
-        known = [*self._kept, *(each for each in recent if each.believed and not each.repeats)]
+        recent = [each for each in self._among(nodes) if each.believed and not each.repeats]
+        known = [*self._kept, *recent]
         changed = False
         for declares, (low, high) in ((False, (FLOOR_M, CEILING_M)), (True, (1.0, math.inf))):
             some = [each for each in known if (each.fix.sigma_m is not None) is declares]

@@ -106,14 +106,16 @@ class Standing:
 def test_noise_is_learnt_from_what_the_window_has_lost_too() -> None:
     """Ten fixes alone would tell it to a third."""
     rng, receiver, learnt_m = np.random.default_rng(1), Receiver(Vehicle(), 10 * S), list[float]()
+    nodes: list[Node] = []
     for number, (east_m, north_m, up_m) in enumerate(rng.normal(0, (1.5, 1.5, 3.0), (200, 3)).tolist()):
         place = pymap3d.enu2geodetic(east_m, north_m, up_m, 48.0, 11.0, 520.0)
         latitude_deg, longitude_deg, altitude_m = (float(value) for value in place)
         taken = receiver.take(number * S, number, NavSatFix(latitude_deg, longitude_deg, altitude_m, 0))
         assert taken is not None
-        receiver.add(Node(number, number * S), taken)
+        nodes = [*nodes[-10:], Node(number, number * S)]
+        receiver.add(nodes[-1], taken)
         receiver.choose(number * S, (number - 3) * S, final=number == 0)
-        receiver.learn(0)
+        receiver.learn(nodes)
         receiver.drop((number - 10) * S)
         learnt_m.append(float(receiver.white_m[2]))
     assert max(learnt_m[80:]) < 1.35 * 3.0
@@ -133,7 +135,7 @@ class TestDeclared:
             nodes.append(Node(number, number * 100 * MS))
             receiver.add(nodes[-1], taken)
         receiver.choose(nodes[-1].time_ns, 0, final=True)
-        receiver.learn(0)
+        receiver.learn(nodes)
         assert nodes[100].place is not None
         return float(nodes[100].place.white_m[0])
 

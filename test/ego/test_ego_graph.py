@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import gtsam
 import numpy as np
@@ -322,37 +322,3 @@ def test_the_evidence_of_slow_errors_is_the_density_of_the_fixes(
                 density += multivariate_normal(cov=covariance).logpdf(axis)
             densities.append(density)
         assert np.diff(found) == pytest.approx(np.diff(densities), abs=0.15, rel=0.01)
-
-
-# A new beginning
-
-
-def test_a_new_beginning_cuts_the_place_but_not_the_turn() -> None:
-    drive, away = Drive(seconds=6.0, node_s=0.25), np.array((500.0, -300.0, 40.0))
-    nodes = noisy(8, drive, 0.2, 0.1)
-    again = 12
-    nodes[again].begins_again = True
-    for node in nodes[again:]:
-        assert node.place is not None
-        node.place = replace(node.place, position_m=node.place.position_m + away)
-    optimum = Optimum(nodes, begun(nodes[0]), rolls=True, rounds=10)
-    found = np.array([node.pose.translation() for node in nodes])
-    assert np.abs(found[:again] - drive.places_m[:again]).max() < 0.6
-    assert np.abs(found[again:] - drive.places_m[again:] - away).max() < 0.6
-
-    # Fixes of one place tell no heading: it is known from before.
-    nodes = noisy(8, drive, 0.2, 0.1)
-    nodes[again].begins_again = True
-    for node in nodes[again + 1 :]:
-        node.place = None
-    optimum = Optimum(nodes, begun(nodes[0], heading_rad=graph.ANY_RAD), rolls=True, rounds=10)
-    assert (
-        optimum.heading_sigma_rad(nodes[again])
-        < 1.5 * optimum.heading_sigma_rad(nodes[again - 1]) + 0.05 * 0.25
-    )
-    true = gtsam.Rot3.Rz(float(drive.yaw(drive.times_s[again])))
-    assert np.linalg.norm(gtsam.Rot3.Logmap(true.between(nodes[again].pose.rotation()))) < 0.12
-    assert abs(drive.yaw(drive.times_s[again]) - drive.yaw(drive.times_s[again - 1])) > 0.2
-    nodes[again].place = None
-    optimum = Optimum(nodes, begun(nodes[0]), rolls=True, rounds=10)
-    assert optimum.sigmas([nodes[again]])[0, 0] > 100 * optimum.sigmas([nodes[again - 1]])[0, 0]

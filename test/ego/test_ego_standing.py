@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 from places import REPOSITORY
-from test_ego_graph import Drive, begun, give_fixes
+from test_ego_graph import Drive, give_fixes
 
 from edgefirst_ros.ego.graph import Optimum, rough
 
@@ -50,16 +50,3 @@ def test_a_velocity_that_is_unsure_may_be_zero(white_m: float, sure: bool) -> No
     assert not optimum.moves(nodes[-1], nodes[0])
     nodes[-1].velocity_m_s = np.add(nodes[-1].velocity_m_s, (0.5, 0.0, 0.0))
     assert optimum.moves(nodes[-1], nodes[0])
-
-
-def test_a_new_beginning_frees_the_slow_error_of_fixes() -> None:
-    drive = Drive(seconds=10.0)
-    nodes = drive.nodes()
-    off_m = np.where(drive.times_s < 5.0, 8.0, 0.0)[:, None] * (1.0, 0.0, 0.0)
-    give_fixes(nodes, drive.places_m + off_m, 0.3, 4.0)
-    wrong = next(node for node in nodes if node.time_ns >= 5_000_000_000)
-    wrong.begins_again = True
-    Optimum(nodes, begun(nodes[0], place_m=0.1), rolls=True, rounds=8)
-    east_m = [float(node.slow.translation()[0]) for node in nodes]
-    assert east_m[0] == pytest.approx(-8.0, abs=0.5)
-    assert east_m[-1] == pytest.approx(0.0, abs=0.5)
