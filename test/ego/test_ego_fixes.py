@@ -112,7 +112,7 @@ def test_noise_is_learnt_from_what_the_window_has_lost_too() -> None:
         latitude_deg, longitude_deg, altitude_m = (float(value) for value in place)
         taken = receiver.take(number * S, number, NavSatFix(latitude_deg, longitude_deg, altitude_m, 0))
         assert taken is not None
-        nodes = [*nodes[-10:], Node(number, number * S)]
+        nodes = [*nodes[-11:], Node(number, number * S)]
         receiver.add(nodes[-1], taken)
         receiver.choose(number * S, (number - 3) * S, final=number == 0)
         receiver.learn(nodes)
