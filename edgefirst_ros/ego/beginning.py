@@ -13,10 +13,8 @@ import numpy as np
 from edgefirst_ros.ego.geometry import Floats
 from edgefirst_ros.ego.graph import Node, Optimum, rough
 
-WAY_M, WAY_SIGMAS = 6.0, 8.0
-"""A heading is asked for once the rig is this far from where it began, and this many deviations of a fix."""
-NEAR_M, NEAR_SIGMAS = 1.5, 60.0
-"""Good fixes show it sooner: after so many deviations, but not before this way."""
+WAY_M, NEAR_M, WAY_SIGMAS = 6.0, 1.5, 8.0
+"""A heading is sure after the first, and asked for after the second and so many deviations of a fix."""
 AROUND_NS = 10_000_000_000
 """Looked at before and after that time: a gyroscope turns by less than 5° of its bias meanwhile. After it
 four times as long of what moves sideways: only accelerations show its heading."""
@@ -131,16 +129,10 @@ def long_way(nodes: Sequence[Node]) -> int | None:
     if len(having) < 3:
         return None
     places = np.array([place.position_m[:2] for _, place in having])
-    noise = float(having[0][1].white_m[0])
-    if len(places) > 5:
-        # A steady motion drops out of second differences, which have six times the variance.
-        noise = 1.4826 * float(np.median(np.abs(np.diff(places, 2, axis=0)))) / math.sqrt(6)
-    way_m = max(NEAR_M, WAY_SIGMAS * noise, min(WAY_M, NEAR_SIGMAS * noise))
+    way_m = max(NEAR_M, WAY_SIGMAS * float(having[0][1].white_m[0]))
     far = np.linalg.norm(places - np.median(places[:5], axis=0), axis=1) > way_m
-    for number in range(1, len(having)):
-        if far[number] and far[number - 1]:
-            return having[number][0]
-    return None
+    both = far[1:] & far[:-1]
+    return having[int(both.argmax()) + 1][0] if both.any() else None
 
 
 def begin(nodes: Sequence[Node], *, rolls: bool) -> bool | None:
