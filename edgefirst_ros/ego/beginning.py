@@ -203,7 +203,8 @@ def _best(optima: Sequence[Optimum]) -> Optimum:
     # Hypotheses whose cost differs by less than this are equal: e³ is no odds.
     most = min(each.cost for each in optima) + 3.0
     equal = [each for each in optima if each.cost <= most]
-    return max(equal, key=lambda each: each.forward_m_s)
+    ahead = [sum(n.pose.rotation().matrix()[:, 0] @ n.velocity_m_s for n in each.nodes) for each in equal]
+    return equal[int(np.argmax(ahead))]
 
 
 def _hypothesis(nodes: Sequence[Node], turn: int, *, rolls: bool) -> Optimum:

@@ -69,8 +69,6 @@ class Node:
     Attributes:
         index: running number.
         time_ns: when.
-        steady: the node from which on biases and the slow error of fixes are taken to be the same, by its
-            number; of a node alone its own.
         segment: of the IMU since the node before; None for the first.
         place: the believed fix.
         moved: the way since the node before in its axes (3,), and its standard deviation, by the odometry.
@@ -83,7 +81,6 @@ class Node:
 
     index: int
     time_ns: int
-    steady: int = -1
     segment: Segment | None = None
     place: Place | None = None
     moved: tuple[Floats, float] | None = None
@@ -93,9 +90,10 @@ class Node:
     bias: gtsam.imuBias.ConstantBias = field(default_factory=gtsam.imuBias.ConstantBias)
     slow: gtsam.Pose3 = field(default_factory=gtsam.Pose3)
 
-    def __post_init__(self) -> None:
-        if self.steady < 0:
-            self.steady = self.index
+    @property
+    def steady(self) -> int:
+        """The second in which biases and the slow error of fixes are taken to be the same."""
+        return self.time_ns // STEADY_NS
 
 
 @dataclass(frozen=True, slots=True)
@@ -440,11 +438,6 @@ class Optimum:
                 return  # the numbers differ too much: it is far from what explains them
             scale = -count * float(np.log(sigma).sum())
             yield scale - tree.logDeterminant() - graph.error(tree.optimize())
-
-    @property
-    def forward_m_s(self) -> float:
-        """The mean speed along the rig's x axis."""
-        return float(np.mean([n.pose.rotation().matrix()[:, 0] @ n.velocity_m_s for n in self.nodes]))
 
     def prior_at(self, index: int) -> Prior:
         """What the nodes up to one, and their prior, tell of it."""

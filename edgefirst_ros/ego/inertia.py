@@ -73,14 +73,10 @@ class Segment:
     orientation: gtsam.Rot3 | None
 
 
-def orientation_of(imu: Imu) -> Quaternion | None:
-    """Its orientation; None if it has none: drivers without any send zeros, or that of no rotation."""
-    return None if imu.orientation_xyzw == (0.0, 0.0, 0.0, 1.0) else imu.orientation_xyzw
-
-
 def sample_row(imu: Imu) -> tuple[float, ...]:
-    """A sample's ten numbers."""
-    orientation = orientation_of(imu) or (math.nan,) * 4
+    """A sample's ten numbers; drivers without an orientation send zeros, or that of no rotation."""
+    told = imu.orientation_xyzw
+    orientation = (math.nan,) * 4 if told is None or told == (0.0, 0.0, 0.0, 1.0) else told
     return (*orientation, *imu.angular_velocity_rad_s, *imu.linear_acceleration_m_s2)
 
 
@@ -190,9 +186,6 @@ class Preintegrator:
         felt, apart_ns = _sound(samples), np.diff(times)
         self._learn(felt, apart_ns)
         means = 0.5 * (felt[:-1] + felt[1:])
-        if np.isnan(felt[:, 0]).any() and np.isfinite(samples[:, 0]).all() and len(means):
-            turned = np.isnan(means[:, :3])
-            means[:, :3] = np.where(turned, _rates(samples[:, :4], apart_ns / 1e9), means[:, :3])
         means[apart_ns > SILENT_NS] = np.nan
         held = len(means) and grid.max() - times[-1] <= HELD_NS
         means = np.concatenate([_UNKNOWN, means, means[-1:] if held else _UNKNOWN])[: len(times) + 1]
@@ -231,13 +224,6 @@ def _is_quiet(parts: Floats) -> Booleans:
         & (np.linalg.norm(sways[:, :3], axis=1) < QUIET_RATE_RAD_S)
         & (np.linalg.norm(means[:, :3], axis=1) < QUIET_RATE_RAD_S)
     )
-
-
-def _rates(orientations: Floats, dt_s: Floats) -> Floats:
-    """Angular rates (n - 1, 3) between orientations (n, 4): some send no others."""
-    turned = [rot3(each) for each in orientations.tolist()]
-    between = [gtsam.Rot3.Logmap(before.between(after)) for before, after in pairwise(turned)]
-    return np.array(between) / np.maximum(dt_s, 1e-9)[:, None]
 
 
 @lru_cache(10_000)

@@ -15,7 +15,7 @@ import numpy as np
 from edgefirst_ros.ego.beginning import BACKWARDS_M_S, begin, headed, placed, rolls_so, upright
 from edgefirst_ros.ego.fixes import Courses, Mounting, Vehicle
 from edgefirst_ros.ego.geometry import Floats, Quaternion
-from edgefirst_ros.ego.graph import ANY_RAD, FAST_M_S, STEADY_NS, Node, Optimum, Prior, rough
+from edgefirst_ros.ego.graph import ANY_RAD, Node, Optimum, Prior, rough
 from edgefirst_ros.ego.inertia import QUIET_ROWS, ROW_NS, SAMPLE_COLUMNS, Preintegrator
 from edgefirst_ros.ego.navigationlog import NavigationLog, Odometer
 from edgefirst_ros.ego.path import Path, rows_of
@@ -116,7 +116,6 @@ class Motion:
         self._count = self._integrated = self._solved = 0
         """Nodes made so far, those of the window that have their segment, and those that have an estimate."""
         self._due_ns: int | None = None
-        self._steady_ns = 0
         self.path = Path()
         self._courses = Courses()
         self._given_up_ns = 0
@@ -170,10 +169,7 @@ class Motion:
             # Of two so close the one at a fix is enough.
             last.time_ns = time_ns
         if last is None or time_ns > last.time_ns:
-            steady = self.nodes[-1].steady if self.nodes else -1
-            if steady < 0 or time_ns - self._steady_ns >= STEADY_NS:
-                steady, self._steady_ns = self._count, time_ns
-            self.nodes.append(Node(self._count, time_ns, steady))
+            self.nodes.append(Node(self._count, time_ns))
             self._count += 1
         return self.nodes[-1]
 
@@ -288,10 +284,7 @@ class Motion:
         if self._pace.whole:
             self.nodes = nodes[:at]
             self._settle(final=True)
-        self.nodes, steady = nodes[at:], node.steady
-        for each in self.nodes:
-            each.steady = node.index if each.steady == steady else each.steady
-        node.segment, self._prior = None, None
+        self.nodes, node.segment, self._prior = nodes[at:], None, None
         self._headed = self._located = False
         self._solved, self._integrated = 0, len(self.nodes)
         self.receiver.drop(node.time_ns)
@@ -409,13 +402,12 @@ class Motion:
         """The optimum of some nodes, written into them."""
         nodes, prior = self.nodes[first:stop], self._prior if first == 0 else None
         if prior is None and first:
-            heading_rad = ANY_RAD if not self._headed else 0.05 if self._rolls else 0.3
+            heading_rad = 0.05 if self._rolls else 0.3
             prior = rough(nodes[0], tilt_rad=0.02, heading_rad=heading_rad, place_m=5.0, known_bias=True)
         elif prior is None:
             # Without any fix nothing depends on where it begins.
-            fix_ns = next((node.time_ns for node in nodes if node.place is not None), None)
-            far_m = 1.0 if fix_ns is None else 20.0 + FAST_M_S * (fix_ns - nodes[0].time_ns) / 1e9
-            prior = rough(nodes[0], place_m=min(1e3, far_m))
+            placed = any(node.place is not None for node in nodes)
+            prior = rough(nodes[0], place_m=1e3 if placed else 1.0)
         # Without the rule headings take longer.
         far = self._headed and not self._rolls
         return Optimum(
@@ -475,13 +467,7 @@ class Motion:
         cut = self._index(now_ns - self._pace.keep_ns)
         if cut < 10:
             return
-        if self.receiver.datum is None:
-            self._prior = None
-        elif not self._headed:
-            node = self.nodes[cut]
-            self._prior = rough(node, tilt_rad=0.03, heading_rad=ANY_RAD, place_m=5.0, known_bias=True)
-        else:
-            self._prior = optimum.prior_at(cut)
+        self._prior = optimum.prior_at(cut) if self._headed else None
         self._direct(optimum, cut)
         self._drop(cut)
 
@@ -534,12 +520,9 @@ class Motion:
 
     def _evident(self) -> int:
         """How many nodes show the receiver's slow error; 0 if all do not."""
-        placed_at = [index for index, node in enumerate(self.nodes) if node.place is not None]
-        if not self._headed or len(placed_at) < LEAST_EVIDENCE:
-            return 0
-        count = placed_at[:MOST_EVIDENCE][-1] + 1
-        feeling = sum(node.segment is not None and node.segment.feels for node in self.nodes[:count])
-        return count if 2 * feeling >= count else 0
+        known = (n.place is not None and n.segment is not None and n.segment.feels for n in self.nodes)
+        shown = [index for index, is_known in enumerate(known) if is_known]
+        return shown[:MOST_EVIDENCE][-1] + 1 if self._headed and len(shown) >= LEAST_EVIDENCE else 0
 
     def _drop(self, count: int) -> None:
         node = self.nodes[count]
@@ -569,7 +552,7 @@ def solve(
     # What the drive tells of its IMU is known before anything is estimated.
     while True:
         motion.odometer = log.odometer
-        motion.receiver.begin_at(log.altitude_m)
+        motion.receiver.altitude_m = log.altitude_m
         for part in log.measured(late_ns=units.late_ns):
             if len(part) == 3:
                 learner.add_fix(*part)

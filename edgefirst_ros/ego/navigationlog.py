@@ -159,11 +159,11 @@ class NavigationLog:
 
     Attributes:
         odometer: messages of odometry, added in order of time.
-        altitude_m: the first one of a fix; NaN where none has any.
+        altitude_m: the first one of a fix; 0 where none has any.
     """
 
     def __init__(self) -> None:
-        self.odometer, self.altitude_m = Odometer(), math.nan
+        self.odometer, self.altitude_m = Odometer(), 0.0
         self._imu, self._fixes = Series(SAMPLE_COLUMNS), Series(8)
 
     def __bool__(self) -> bool:
@@ -175,7 +175,7 @@ class NavigationLog:
 
     def add_fix(self, time_ns: int, arrival: int, fix: NavSatFix) -> None:
         """Add a fix by the running number of its message."""
-        if fix.is_fix and math.isnan(self.altitude_m):
+        if fix.is_fix and not (self.altitude_m or math.isnan(fix.altitude_m)):
             self.altitude_m = fix.altitude_m
         place = (fix.latitude_deg, fix.longitude_deg, fix.altitude_m)
         self._fixes.extend((time_ns,), (arrival, *place, fix.status, *(fix.sigma_m or UNKNOWN)))

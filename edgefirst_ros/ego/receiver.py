@@ -78,10 +78,12 @@ class Receiver:
 
     Attributes:
         datum: the fix that is the origin of the places that nodes get; None until one is chosen.
+        altitude_m: of the last fix, which one without an altitude takes.
+        white_m: white noise (3,) of fixes that declare none, and (True) as a share of what is declared.
     """
 
     def __init__(self, vehicle: Vehicle, recover_ns: int) -> None:
-        self._altitude_m, self._latest_ns, self._is_flat = math.nan, 0, False
+        self.altitude_m, self._latest_ns, self._is_flat = 0.0, 0, True
         self._heights_m: deque[float] = deque(maxlen=RECENT)
         self._raised_m = self._leapt_m = 0.0
         """The last heights, what is added to them, and the farthest that they leapt."""
@@ -90,8 +92,7 @@ class Receiver:
         self._antenna_m = np.array(vehicle.antenna_m)
         # The slow error is as large as the white noise, until a drive shows it.
         self._wander = 1.0
-        self._white = {False: np.array(WHITE_M), True: np.ones(3)}
-        """White noise (3,) in metres, and of fixes that declare theirs as a share of it."""
+        self.white_m = {False: np.array(WHITE_M), True: np.ones(3)}
         self._recover_ns = recover_ns
         self._candidates: list[_Candidate] = []
         self._epoch: list[_Candidate] = []
@@ -103,25 +104,16 @@ class Receiver:
         self._worst_m = 0.0
         self._outliers = self._restarts = 0
 
-    @property
-    def white_m(self) -> Floats:
-        """White noise of fixes that declare none (3,)."""
-        return self._white[False]
-
-    def begin_at(self, altitude_m: float) -> None:
-        """Take fixes that have no altitude before others to be at this one; at 0 m if it is NaN."""
-        self._is_flat = math.isnan(altitude_m)
-        self._altitude_m = 0.0 if self._is_flat else altitude_m
-
     def take(self, time_ns: int, arrival: int, fix: NavSatFix) -> Fix | None:
         """The fix if it may hold; None if it is refused, or agrees with the last of its epoch."""
+        self._is_flat &= math.isnan(fix.altitude_m)
         level = replace(fix, altitude_m=fix.altitude_m + self._leap_m(time_ns, fix.altitude_m))
-        taken = judged(time_ns, arrival, level, self._altitude_m)
+        taken = judged(time_ns, arrival, level, self.altitude_m)
         if isinstance(taken, str):
             self._judged.append((arrival, taken))
             return None
-        self._altitude_m, self._latest_ns = taken.point.altitude_m, time_ns
-        self._heights_m.append(self._altitude_m)
+        self.altitude_m, self._latest_ns = taken.point.altitude_m, time_ns
+        self._heights_m.append(self.altitude_m)
         if self._is_new(taken):
             return taken
         if self._epoch[0].told or any(math.dist(taken.ecef, each.fix.ecef) < SAME_M for each in self._epoch):
@@ -192,7 +184,8 @@ class Receiver:
         """
         may_be = [each for each in self._candidates if each.chosen and not each.repeats]
         refused = sum(not each.believed for each in may_be)
-        return float(self.white_m[0]) * self._wander > (7.0 if rolls else 3.0) or refused > 0.25 * len(may_be)
+        slow_m = float(self.white_m[False][0]) * self._wander
+        return slow_m > (7.0 if rolls else 3.0) or refused > 0.25 * len(may_be)
 
     def fixes_ns(self) -> list[int]:
         """Times of believed fixes that are not forgotten."""
@@ -253,7 +246,7 @@ class Receiver:
     def _noise(self, fix: Fix) -> tuple[Floats, Floats]:
         """Standard deviations (3,) of a fix's white noise and slow error."""
         declares = fix.sigma_m is not None
-        white_m = _declared_m(fix) * self._white[declares]
+        white_m = _declared_m(fix) * self.white_m[declares]
         return white_m, np.maximum(white_m * (DECLARED_WANDER if declares else self._wander), 0.5 * FLOOR_M)
 
     def _believe_again(self) -> None:
@@ -274,7 +267,7 @@ class Receiver:
         """
         changed = False
         run: list[_Candidate] = []
-        most_m = max(LEAST_OFF_M, SIGMAS * float(self.white_m[0]) * math.hypot(1.0, self._wander))
+        most_m = max(LEAST_OFF_M, SIGMAS * float(self.white_m[False][0]) * math.hypot(1.0, self._wander))
         for each in self._among(nodes):
             if not each.chosen:
                 continue
@@ -349,8 +342,8 @@ class Receiver:
             east, north, up = self._scatter(some)
             level = math.sqrt(0.5 * (east**2 + north**2))
             found = np.clip((level, level, up), low, high)
-            if np.any(np.abs(np.log(found / self._white[declares])) >= least):
-                self._white[declares], changed = found, True
+            if np.any(np.abs(np.log(found / self.white_m[declares])) >= least):
+                self.white_m[declares], changed = found, True
             changed |= declares and self._learn_leaps(some)
         if changed:
             self._believe_again()
@@ -382,7 +375,7 @@ class Receiver:
             Whether it is not as it was taken to be.
         """
         found: list[float] = []
-        for evidence in optimum.evidence([self.white_m * ratio for ratio in WANDERS]):
+        for evidence in optimum.evidence([self.white_m[False] * ratio for ratio in WANDERS]):
             found.append(evidence + (math.log(ODDS) if found else 0.0))
             if found[-1] < max(found) - UNLIKELY:
                 break

@@ -22,7 +22,7 @@ from edgefirst_ros.ego.geometry import (
     rot3,
     rpy_deg,
 )
-from edgefirst_ros.ego.inertia import orientation_of, sample_row
+from edgefirst_ros.ego.inertia import sample_row
 from edgefirst_ros.ego.motion import Motion, lagging
 from edgefirst_ros.ego.path import SPEED_DECIMALS, Point
 from edgefirst_ros.model.navigation import Imu, NavSatFix, Odometry
@@ -91,16 +91,14 @@ class Trajectory:
     def add_imu(self, time_ns: int, imu: Imu) -> None:
         """Add an IMU message."""
         self._advance(time_ns)
+        sample, units = np.array([sample_row(imu)]), self._motion.units
         if not self._known:
-            self._motion.add_samples((time_ns,), np.array([sample_row(imu)]))
-        rotation, units = orientation_of(imu), self._motion.units
-        if not units.oriented:
+            self._motion.add_samples((time_ns,), sample)
+        told = units.scaled(sample)[0, :4].tolist()
+        if math.isfinite(told[0]):
+            self._orientation.add(time_ns, quaternion(rot3(told).compose(self._imu_from_rig)))
+        elif not units.oriented:
             self._orientation.forget(time_ns)
-        elif rotation is not None:
-            if units.is_down:
-                x, y, z, w = units.rotation(np.array(rotation)).tolist()
-                rotation = x, y, z, w
-            self._orientation.add(time_ns, quaternion(rot3(rotation).compose(self._imu_from_rig)))
 
     def add_odometry(self, time_ns: int, odometry: Odometry) -> None:
         """Add an odometry message, whose pose is the rig's."""

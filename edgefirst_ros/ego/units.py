@@ -94,7 +94,7 @@ class Units:
         found: Floats = samples * np.repeat((1.0, self.rate, self.force), (4, 3, 3))
         if self.is_down:
             found[:, [5, 6, 8, 9]] *= -1
-            found[:, :4] = self.rotation(found[:, :4])
+            found[:, :4] = product(product(_ENU_FROM_NED, found[:, :4]), _FLU_FROM_FRD)
         if not self.oriented:
             found[:, :4] = np.nan
         return found
@@ -104,10 +104,6 @@ class Units:
         self.contradictions, self.oriented = [*self.contradictions, what], False
         if wholly:
             self.force, self.rate, self.late_ns = math.nan, math.nan, 0
-
-    def rotation(self, xyzw: Floats) -> Floats:
-        """Orientations (..., 4) as REP 103 asks."""
-        return product(product(_ENU_FROM_NED, xyzw), _FLU_FROM_FRD) if self.is_down else xyzw
 
     def add_samples(self, times_ns: Sequence[int], samples: Floats) -> None:
         """Take samples (n, 10) as ``inertia.sample_row`` gives them."""

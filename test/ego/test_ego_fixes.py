@@ -117,7 +117,7 @@ def test_noise_is_learnt_from_what_the_window_has_lost_too() -> None:
         receiver.choose(number * S, (number - 3) * S, final=number == 0)
         receiver.learn(nodes)
         receiver.drop((number - 10) * S)
-        learnt_m.append(float(receiver.white_m[2]))
+        learnt_m.append(float(receiver.white_m[False][2]))
     assert max(learnt_m[80:]) < 1.35 * 3.0
     assert min(learnt_m[80:]) > 3.0 / 1.35
 

@@ -238,8 +238,8 @@ def test_the_optimum_is_that_of_dense_least_squares(white: float, slow: float, e
     for row, node, rotation in zip(found, optimum.nodes, before, strict=True):
         row[:3] = gtsam.Rot3.Logmap(rotation.between(node.pose.rotation()))
         row[3:6], row[6:9] = node.pose.translation(), node.velocity_m_s
-    # By hundredths of what is uncertain.
-    assert np.abs((found - moved[:, :9]) / spread[:, :9]).max() < 0.02
+    # By hundredths of what is uncertain; biases are the same for a second, there for a node.
+    assert np.abs((found - moved[:, :9]) / spread[:, :9]).max() < 0.03
     assert sigmas(optimum, nodes) == pytest.approx(spread[:, [3, 4, 5, 0, 1, 2]], rel=0.02)
     # They moved by what the fixes said, not by nothing.
     assert np.abs((moved - start) / spread)[:, :6].max() > 0.5

@@ -127,16 +127,6 @@ def test_cuts_at_any_time_lose_nothing(seed: int) -> None:
     assert place == pytest.approx(one.measured.deltaPij(), abs=2e-3)
 
 
-def test_without_a_gyroscope_the_orientation_tells_the_turn() -> None:
-    samples = [(n * 10 * MS, Imu(from_yaw(0.5 + 0.01 * n), (0.0, 0.0, 0.0), STILL)) for n in range(21)]
-    segment = whole(samples)
-    assert segment.turns
-    assert turned_rad(segment) == pytest.approx([0, 0, 0.2], abs=1e-9)
-    still = whole([(at, imu._replace(orientation_xyzw=None)) for at, imu in samples])
-    assert still.turns, "a gyroscope may say zero"
-    assert turned_rad(still) == pytest.approx([0, 0, 0])
-
-
 @pytest.mark.parametrize(
     ("imu", "turns", "feels"),
     [
