@@ -113,9 +113,8 @@ class Motion:
         self._prior: Prior | None = None
         self._headed = self._located = False
         """Whether the heading is known, and any place."""
-        self._count = self._integrated = self._solved = 0
-        """Nodes made so far, those of the window that have their segment, and those that have an estimate."""
-        self._due_ns: int | None = None
+        self._due_ns = self._count = self._integrated = self._solved = 0
+        """When to estimate again; how many nodes were made, have their segment, and have an estimate."""
         self.path = Path()
         self._courses = Courses()
         self._given_up_ns = 0
@@ -189,8 +188,7 @@ class Motion:
             node.segment = segment
 
     def _pass(self, time_ns: int) -> None:
-        if self._due_ns is None:
-            self._due_ns = time_ns + self._pace.stride_ns
+        self._due_ns = self._due_ns or time_ns + self._pace.stride_ns
         if time_ns >= self._due_ns:
             self._due_ns = time_ns + self._pace.stride_ns
             self._settle(final=False)
@@ -266,8 +264,6 @@ class Motion:
 
     def _follow(self, optimum: Optimum, *, final: bool) -> None:
         """Publish what a drive that goes on shows so far."""
-        if self._headed:
-            self.odometer.compare(self.nodes)
         # Nobody waits longer for the newest poses than for the others.
         now_ns = self.nodes[-1].time_ns
         oldest = self._index(now_ns - self._pace.reach_ns)
@@ -284,10 +280,7 @@ class Motion:
         if self._pace.whole:
             self.nodes = nodes[:at]
             self._settle(final=True)
-        self.nodes, node.segment, self._prior = nodes[at:], None, None
-        self._headed = self._located = False
-        self._solved, self._integrated = 0, len(self.nodes)
-        self.receiver.drop(node.time_ns)
+        self._begin_with(nodes[at:])
 
     def _prepare(self) -> None:
         """Initial values of new nodes, by the IMU from the last estimate, and near the fixes."""
@@ -348,6 +341,8 @@ class Motion:
                 optimum = self._agreed(first, ROUNDS)
         if not math.isfinite(optimum.cost):
             raise ValueError("the measurements have no optimum")
+        if self._headed:
+            self.odometer.compare(self.nodes)
         return optimum
 
     def _agreed(self, first: int, rounds: int) -> Optimum:
@@ -382,21 +377,21 @@ class Motion:
         self._learnt = self.units.notes
         if self.nodes:
             self.receiver.tell()
-            self.receiver.drop(self.nodes[-1].time_ns)
             self._courses, self._rolls = Courses(), self._vehicle.rolls
-            self._begin_again()
+            self._begin_with(self.nodes[-1:])
 
     def _give_up(self) -> None:
         """Begin again at the last node: no motion explains what was measured, and no pose is known there."""
         self.receiver.give_up()
         self._given_up_ns += self.nodes[-1].time_ns - self.nodes[0].time_ns
         self.path.series.cut(self.nodes[0].time_ns + 1)
-        self._begin_again()
+        self._begin_with(self.nodes[-1:])
 
-    def _begin_again(self) -> None:
-        self.nodes = [Node(0, self.nodes[-1].time_ns)]
-        self._prior, self._headed = None, False
-        self._count, self._integrated, self._solved, self._located = 1, 1, 0, False
+    def _begin_with(self, nodes: list[Node]) -> None:
+        self.receiver.drop(nodes[0].time_ns)
+        self.nodes, nodes[0].segment, self._prior = nodes, None, None
+        self._headed = self._located = False
+        self._solved, self._integrated = 0, len(nodes)
 
     def _optimum(self, first: int, rounds: int, stop: int | None = None) -> Optimum:
         """The optimum of some nodes, written into them."""
@@ -485,8 +480,6 @@ class Motion:
         self._direct(optimum, stop)
         self.receiver.tell(self.nodes[stop - 1].time_ns + (stop == len(self.nodes)))
         self.path.replace(*self._rows(optimum, self.nodes[:stop]))
-        if self._headed:
-            self.odometer.compare(self.nodes)
         if stop < len(self.nodes):
             self._prior = optimum.prior_at(stop - 1)
             self._drop(stop - 1)

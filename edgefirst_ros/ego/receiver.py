@@ -160,21 +160,18 @@ class Receiver:
     @property
     def notes(self) -> list[str]:
         """Sentences on refused fixes and new beginnings."""
-        fixes = "1 fix was" if self._outliers == 1 else f"{self._outliers} fixes were"
-        times = "once" if self._restarts == 1 else f"{self._restarts} times"
-        refused = f"{fixes} refused for contradicting the motion, the farthest by {self._worst_m:,.1f} m"
-        again = (
-            f"consistent fixes contradicted the estimated motion {times}: the position starts again from them"
-        )
-        leapt = f"heights of fixes leap by {self._leapt_m:,.0f} m: they are taken to go on"
-        flat = "no fix has an altitude: the rig is taken to be at 0 m"
-        found = (
-            (self._is_flat and self._candidates, flat),
-            (self._outliers, refused),
-            (self._restarts, again),
-            (self._leapt_m, leapt),
-        )
-        return [sentence for is_so, sentence in found if is_so]
+        found, off = [], f"refused for contradicting the motion, the farthest by {self._worst_m:,.1f} m"
+        if self._is_flat and self._candidates:
+            found.append("no fix has an altitude: the rig is taken to be at 0 m")
+        if self._outliers:
+            found.append(f"1 fix was {off}" if self._outliers == 1 else f"{self._outliers} fixes were {off}")
+        if self._restarts:
+            times = "once" if self._restarts == 1 else f"{self._restarts} times"
+            again = f"consistent fixes contradicted the estimated motion {times}"
+            found.append(f"{again}: the position starts again from them")
+        if self._leapt_m:
+            found.append(f"heights of fixes leap by {self._leapt_m:,.0f} m: they are taken to go on")
+        return found
 
     def astray(self, *, rolls: bool) -> bool:
         """Whether most fixes that a vehicle could have driven are far from the estimated way.

@@ -60,8 +60,8 @@ class Units:
         """Median force of the first windows, and its relative scatter."""
         self._raised, self._raises = np.zeros(3), 0
         """Sum of forces where the orientations say up is."""
-        self._up = self._mount[2].copy()
-        """Of the rig in the IMU's axes, until forces show it."""
+        self._felt = 1e-3 * self._mount[2]
+        """Sum of forces, which shows where up is; by the mounting until there are any."""
         self._yaw: deque[tuple[int, float]] = deque(maxlen=4 * MOST_WAY_NS // WINDOW_NS)
         self._turns = np.zeros(4)
         """Count, squares and products of turns by the gyroscope and by courses."""
@@ -150,14 +150,12 @@ class Units:
         if not is_known or steps_s.max() > SILENT_NS / 1e9:
             self._before = self._fix = None
             return
-        length_s = float(steps_s.sum())
         if len(self._sizes) < LEAST:
             self._weigh(rows[:, 7:])
             self._judge()
             return
-        if not math.isnan(self.force):  # a bend tilts forces over five seconds by less than 20°
-            up = force / max(float(np.linalg.norm(force)), 1e-9)
-            self._up += (up - self._up) * (min(1.0, length_s / 5) if self._yaw else 1.0)
+        if not math.isnan(self.force):
+            self._felt += force
         told, is_felt = (
             rows[-1, :4],
             LEAST_FORCE_M_S2 <= np.linalg.norm(force) * self.force <= MOST_FORCE_M_S2,
@@ -166,8 +164,7 @@ class Units:
             self._raised += rot3(told).matrix() @ force
             self._raises += 1
         last = self._yaw[-1][1] if self._yaw else 0.0
-        lean = max(float(np.linalg.norm(self._up)), 1e-9)
-        self._yaw.append((int(times[-1]), last + float(turned @ self._up) / lean))
+        self._yaw.append((int(times[-1]), last + float(turned @ self._felt / np.linalg.norm(self._felt))))
         self._judge()
 
     def _weigh(self, forces: Floats) -> None:
@@ -188,9 +185,9 @@ class Units:
         if self._raises < 2 or self._raised[2] > UPRIGHT * float(np.linalg.norm(self._raised)):
             return
         # Forces that are negated look the same, but make turns look as if they were to the other side.
-        up = float(self._mount[2] @ self._up)
+        up = float(self._mount[2] @ self._felt)
         self.is_down = self.is_down or (
-            up < -UPRIGHT * float(np.linalg.norm(self._up)) and self._turn_by(self.rate)
+            up < -UPRIGHT * float(np.linalg.norm(self._felt)) and self._turn_by(self.rate)
         )
         self.oriented = self.is_down
 
