@@ -112,12 +112,10 @@ class Series:
         self._rows.write(numbers.tobytes() if isinstance(numbers, np.ndarray) else array("d", numbers))
         self.times_ns.extend(times_ns)
 
-    def add(self, time_ns: int, row: Sequence[float]) -> bool:
-        """Append a row; False if it is not later than the last: settled times must not change."""
-        if self.times_ns and time_ns <= self.times_ns[-1]:
-            return False
-        self.extend((time_ns,), row)
-        return True
+    def add(self, time_ns: int, row: Sequence[float]) -> None:
+        """Append a row, unless it is not later than the last: settled times must not change."""
+        if not self.times_ns or time_ns > self.times_ns[-1]:
+            self.extend((time_ns,), row)
 
     def part(self, start: int, stop: int) -> Floats:
         """A copy of the rows of a range (n, width)."""

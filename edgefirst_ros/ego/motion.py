@@ -217,9 +217,8 @@ class Motion:
         if self._vehicle.rolls and not self._rolls and self.mounting is None:
             found.append("the vehicle moves sideways: that it rolls is not used")
         if self._given_up_ns:
-            found.append(
-                f"for {self._given_up_ns / 1e9:,.1f} s no motion explains IMU and GPS: no pose is known"
-            )
+            unknown = f"for {self._given_up_ns / 1e9:,.1f} s no motion explains IMU and GPS"
+            found.append(f"{unknown}: no pose is known")
         return found
 
     def forget(self, before_ns: int) -> None:
@@ -295,9 +294,8 @@ class Motion:
         for before, node in zip(nodes[start - 1 :], nodes[start:], strict=False):
             if start == 0 or node.segment is None:
                 break
-            state = node.segment.measured.predict(
-                gtsam.NavState(before.pose, before.velocity_m_s), before.bias
-            )
+            state = gtsam.NavState(before.pose, before.velocity_m_s)
+            state = node.segment.measured.predict(state, before.bias)
             node.pose, node.velocity_m_s, node.bias = state.pose(), state.velocity(), before.bias
         placed(nodes[start:])
         for before, node in pairwise(nodes):
@@ -405,9 +403,8 @@ class Motion:
             prior = rough(nodes[0], place_m=1e3 if placed else 1.0)
         # Without the rule headings take longer.
         far = self._headed and not self._rolls
-        return Optimum(
-            nodes, prior, rolls=self._headed and self._rolls, rounds=rounds * (3 if far else 1), far=far
-        )
+        rounds *= 3 if far else 1
+        return Optimum(nodes, prior, rolls=self._headed and self._rolls, rounds=rounds, far=far)
 
     def _stand(self, optimum: Optimum) -> set[bool]:
         """Find where the vehicle stands: a quiet IMU, hardly any way, and a velocity that may be zero.
@@ -442,15 +439,14 @@ class Motion:
         """Rows of the path."""
         self.fixes_ns = self.receiver.fixes_ns()
         sigmas = optimum.sigmas(nodes)
-        # Standing tells of no heading, though velocities that are nearly zero seem to.
-        unheaded = not self._headed
         arm_m = math.hypot(*self._vehicle.antenna_m)
         for row, node in zip(sigmas, nodes, strict=True):
             slow = float(np.linalg.norm(node.velocity_m_s)) < BACKWARDS_M_S
             blind = slow and node.segment is not None and not node.segment.turns
-            if unheaded or blind:
+            if blind or not self._headed:
                 # Without a gyroscope a slow rig may go backwards: so much, for half a turn now and then.
-                sigma_rad = math.hypot(ANY_RAD * unheaded, 0.35 * blind)
+                # Standing tells of no heading, though velocities that are nearly zero seem to.
+                sigma_rad = math.hypot(0.35 * blind, ANY_RAD * (not self._headed))
                 row[3:] = np.hypot(row[3:], sigma_rad * node.pose.rotation().matrix()[2])
             # Where the antenna is, the rotation tells, whose error the fixes do not know of.
             row[:3] = np.hypot(row[:3], arm_m * min(float(row[3:].max()), 2.0))
