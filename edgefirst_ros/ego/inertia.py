@@ -147,7 +147,6 @@ class Preintegrator:
         # GTSAM takes a force to be in the axes at the step's beginning; it is a mean, of its middle.
         turned_force = force + 0.5 * dt[:, None] * np.cross(rate, force)
         since_ns = grid[:-1] - np.array(cuts_ns)[owner]
-        lengths_s = np.diff(cuts_ns) / 1e9
         told = np.searchsorted(times, cuts_ns[1:], "right") - 1
         until_s = since_ns / 1e9 + dt
         found = []
@@ -166,7 +165,7 @@ class Preintegrator:
                     inner.append((at_s, pim.deltaXij()))
             found.append(
                 Segment(
-                    float(lengths_s[number]),
+                    (cuts_ns[number + 1] - cuts_ns[number]) / 1e9,
                     pim,
                     inner,
                     rate[end - 1],

@@ -39,7 +39,7 @@ LATE_S, SURELY, FEW = (0.0, 0.3, 1.0), 0.95, 400
 """Fixes so late are tried; they are as late as makes so many nodes cost less than the second's share."""
 TEST_NS = 8_000_000_000
 """During a drive it is asked so often whether the vehicle rolls."""
-LEAST_EVIDENCE, MOST_EVIDENCE = 100, 400
+LEAST_EVIDENCE, MOST_EVIDENCE = 40, 400
 """So many fixes show the receiver's slow error; more are not looked at."""
 STANDING_M_S, SPLIT_NODES = 0.5, 10
 """Of a quiet time with this many nodes one half may have been driven, as before a stop."""
@@ -87,7 +87,7 @@ class Motion:
         receiver: of fixes.
         nodes: of the window.
         path: the estimate.
-        units: of the IMU: given for a drive that is over, else it learns as messages arrive.
+        units: of the IMU: learnt as messages arrive, of a drive that is over beforehand.
     """
 
     def __init__(
@@ -98,8 +98,7 @@ class Motion:
         units: Units | None = None,
     ) -> None:
         vehicle = vehicle or Vehicle()
-        self._learns, self.units = units is None, units or Units(rig_from_imu_xyzw)
-        self._learnt: list[str] = []
+        self.units, self._learnt = units or Units(rig_from_imu_xyzw), list[str]()
         self.oriented = False
         self.refusals: dict[int, str] = {}
         self.fixes_ns: list[int] = []
@@ -111,8 +110,8 @@ class Motion:
         self._samples: list[Floats] = []
         self.nodes: list[Node] = []
         self._prior: Prior | None = None
-        self._headed = self._located = False
-        """Whether the heading is known, and any place."""
+        self._headed = False
+        """Whether the heading is known."""
         self._due_ns = self._count = self._integrated = self._solved = 0
         """When to estimate again; how many nodes were made, have their segment, and have an estimate."""
         self.path = Path()
@@ -127,7 +126,7 @@ class Motion:
 
     def add_samples(self, times_ns: Sequence[int], samples: Floats) -> None:
         """Add IMU samples (n, 10) as ``inertia.sample_row`` gives them; of one time the first counts."""
-        if self._learns:
+        if not self._pace.whole:
             self.units.add_samples(times_ns, samples)
             self._relearn()
         samples = self.units.scaled(samples)
@@ -145,7 +144,7 @@ class Motion:
 
     def add_fix(self, time_ns: int, arrival: int, fix: NavSatFix) -> None:
         """Add a fix by the running number of its message; ``judged`` returns the result."""
-        if self._learns:
+        if not self._pace.whole:
             self.units.add_fix(time_ns, arrival, fix)
             self._relearn()
         taken = self.receiver.take(time_ns, arrival, fix)
@@ -246,6 +245,9 @@ class Motion:
         self._integrate()
         # Fixes as old as this are chosen anew during a drive.
         recent_ns = self._pace.stride_ns + OVERLAP_NS if whole else 3_000_000_000
+        # What was estimated without a heading is turned, and may be elsewhere.
+        self._solved = self._solved if self._headed else 0
+        self._predict()
         self.receiver.choose(now_ns, now_ns - recent_ns, final=final)
         self._prepare()
         if final and whole:
@@ -269,6 +271,8 @@ class Motion:
         self.path.replace(*self._rows(optimum, self.nodes[max(0, oldest - 1) :]))
         if final or self.receiver.datum is not None:
             self.receiver.tell(math.inf if final else now_ns - self._pace.stride_ns + 1)
+        if self._tested_ns == now_ns and not self.units.late_ns:
+            self._late_s = self._lateness(self._evident())
         self._shorten(optimum)
         if self.misled():
             self._relearn()
@@ -281,22 +285,19 @@ class Motion:
             self._settle(final=True)
         self._begin_with(nodes[at:])
 
+    def _predict(self) -> None:
+        """Initial values of new nodes, by the IMU from the last estimate."""
+        for before, node in pairwise(self.nodes[max(0, self._solved - 1) :] if self._solved else ()):
+            if node.segment is not None:
+                state = gtsam.NavState(before.pose, before.velocity_m_s)
+                state = node.segment.measured.predict(state, before.bias)
+                node.pose, node.velocity_m_s, node.bias = state.pose(), state.velocity(), before.bias
+
     def _prepare(self) -> None:
-        """Initial values of new nodes, by the IMU from the last estimate, and near the fixes."""
-        nodes = self.nodes
-        fresh = not self._headed and self._solved > 0 and not self._located
-        if fresh and any(node.place is not None for node in nodes):
-            # What was estimated without fixes is elsewhere.
-            self._located, self._solved = True, 0
-        start = self._solved
+        """Initial values near the fixes."""
+        nodes, start = self.nodes, self._solved
         if start == 0:
             upright(nodes)
-        for before, node in zip(nodes[start - 1 :], nodes[start:], strict=False):
-            if start == 0 or node.segment is None:
-                break
-            state = gtsam.NavState(before.pose, before.velocity_m_s)
-            state = node.segment.measured.predict(state, before.bias)
-            node.pose, node.velocity_m_s, node.bias = state.pose(), state.velocity(), before.bias
         placed(nodes[start:])
         for before, node in pairwise(nodes):
             if node.moved is None:
@@ -372,7 +373,7 @@ class Motion:
         """Begin again where the IMU is found to measure something else, which has led the estimate astray."""
         if self._learnt == self.units.notes:
             return
-        self._learnt = self.units.notes
+        self._learnt, self.receiver.late_s = self.units.notes, self.units.late_ns / 1e9
         if self.nodes:
             self.receiver.tell()
             self._courses, self._rolls = Courses(), self._vehicle.rolls
@@ -388,8 +389,7 @@ class Motion:
     def _begin_with(self, nodes: list[Node]) -> None:
         self.receiver.drop(nodes[0].time_ns)
         self.nodes, nodes[0].segment, self._prior = nodes, None, None
-        self._headed = self._located = False
-        self._solved, self._integrated = 0, len(nodes)
+        self._headed, self._solved, self._integrated = False, 0, len(nodes)
 
     def _optimum(self, first: int, rounds: int, stop: int | None = None) -> Optimum:
         """The optimum of some nodes, written into them."""

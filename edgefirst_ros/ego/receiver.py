@@ -78,6 +78,7 @@ class Receiver:
 
     Attributes:
         datum: the fix that is the origin of the places that nodes get; None until one is chosen.
+        late_s: fixes are so much older than their stamps say.
         altitude_m: of the last fix, which one without an altitude takes.
         white_m: white noise (3,) of fixes that declare none, and (True) as a share of what is declared.
     """
@@ -91,7 +92,7 @@ class Receiver:
         self._axes = np.eye(3)
         self._antenna_m = np.array(vehicle.antenna_m)
         # The slow error is as large as the white noise, until a drive shows it.
-        self._wander = 1.0
+        self._wander, self.late_s = 1.0, 0.0
         self.white_m = {False: np.array(WHITE_M), True: np.ones(3)}
         self._recover_ns = recover_ns
         self._candidates: list[_Candidate] = []
@@ -194,6 +195,8 @@ class Receiver:
         Raises:
             DisprovedError: others were believed for good, which have misled the estimate.
         """
+        if self.late_s:
+            self._believe_again()
         recent = [each for each in self._candidates if not each.repeats]
         if self.datum is not None:
             recent = [each for each in recent if each.node.time_ns >= horizon_ns]
@@ -221,11 +224,11 @@ class Receiver:
         if left:
             self._begin_again([each for each in may_be if id(each) in chosen])
 
-    def _place(self, fix: Fix) -> Floats:
-        """A fix in ENU at the datum, metres (3,)."""
-        origin = fix if self.datum is None else self.datum
-        place: Floats = self._axes @ np.subtract(fix.ecef, origin.ecef)
-        return place
+    def _place(self, each: _Candidate) -> Floats:
+        """Where a fix shows its node in ENU at the datum, metres (3,)."""
+        origin = each.fix if self.datum is None else self.datum
+        place: Floats = self._axes @ np.subtract(each.fix.ecef, origin.ecef)
+        return place + self.late_s * each.node.velocity_m_s
 
     def _believe(self, each: _Candidate, *, believed: bool) -> None:
         """Give a node the place that its fix tells, unless a rig that stands was told before."""
@@ -238,7 +241,7 @@ class Receiver:
                 white_m, wander_m = self._noise(each.fix)
                 wander_m = np.hypot(wander_m, each.leapt_m)
                 white_m = white_m * (REPEATED if each.repeats else 1.0)
-                each.node.place = Place(self._place(each.fix), white_m, wander_m, self._antenna_m)
+                each.node.place = Place(self._place(each), white_m, wander_m, self._antenna_m)
 
     def _noise(self, fix: Fix) -> tuple[Floats, Floats]:
         """Standard deviations (3,) of a fix's white noise and slow error."""
@@ -320,7 +323,7 @@ class Receiver:
     def _off_m(self, each: _Candidate) -> float:
         """How far a fix is from its node, level: heights leap, and tell little of a fix."""
         pose = each.node.pose
-        off = self._place(each.fix) - pose.translation() - pose.rotation().matrix() @ self._antenna_m
+        off = self._place(each) - pose.translation() - pose.rotation().matrix() @ self._antenna_m
         return math.hypot(off[0], off[1])
 
     def learn(self, nodes: Sequence[Node], least: float = 0.2) -> bool:
@@ -348,7 +351,7 @@ class Receiver:
 
     def _learn_leaps(self, told: Sequence[_Candidate]) -> bool:
         """Find where fixes leap by more than they declare: from then on they may be as far off."""
-        off_m = np.array([self._place(each.fix) - each.node.pose.translation() for each in told])
+        off_m = np.array([self._place(each) - each.node.pose.translation() for each in told])
         steps_m = np.diff(off_m, axis=0, prepend=off_m[:1])
         noise_m = np.array([np.hypot(*self._noise(each.fix)) for each in told])
         leapt_m = np.cumsum(np.where(np.abs(steps_m) > SIGMAS * noise_m, steps_m, 0.0), axis=0)
@@ -360,7 +363,7 @@ class Receiver:
 
     def _scatter(self, fixes: Sequence[_Candidate]) -> list[float]:
         """White noise of fixes east, north and up, in metres or as a share of what they declare."""
-        off = [self._place(each.fix) - each.node.pose.translation() for each in fixes]
+        off = [self._place(each) - each.node.pose.translation() for each in fixes]
         changes = np.diff(off, axis=0) / [_declared_m(each.fix) for each in fixes[1:]]
         scatter: list[float] = (1.4826 / math.sqrt(2) * np.median(np.abs(changes), axis=0)).tolist()
         return scatter
