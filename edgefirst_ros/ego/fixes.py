@@ -117,8 +117,7 @@ class Vehicle:
 
 COURSE_NS = 1_000_000_000
 """Directions are compared so often."""
-LEAST_DEG = 3.0
-SIGMAS = 4.0
+LEAST_DEG, SIGMAS = 3.0, 4.0
 COURSE_M_S = 3.0
 """The velocity shows a direction at this speed, and so fast nothing goes backwards for long."""
 

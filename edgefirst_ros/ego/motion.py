@@ -30,9 +30,9 @@ CLOSE_NS = 50_000_000
 """Closer to a fix, or at the end, no node is needed."""
 OVERLAP_NS = 8_000_000_000
 """A drive's part is first estimated with so much of the part before."""
-RECOVER_NS, RECOVER_WHOLE_NS = 2_500_000_000, 10_000_000_000
-"""Refused fixes over this time, with none believed after them, disprove the motion; the second for a whole
-drive, where those after them are known, too."""
+ODD, MOST_ODD = 3.0, 8.0
+"""During a drive the IMU is odd where a node costs so much; it is not used after so many strides, less a
+quarter of the others."""
 NORTHS_DEG, SURE_RAD = 5.0, math.radians(6)
 """An AHRS errs by less, where the heading is as sure as the second."""
 LATE_S, SURELY, FEW = (0.0, 0.3, 1.0), 0.95, 400
@@ -104,7 +104,7 @@ class Motion:
         self.fixes_ns: list[int] = []
         self._vehicle, self._mount, self._pace = vehicle, rig_from_imu_xyzw, pace
         self._inertia = Preintegrator(rig_from_imu_xyzw, vehicle.imu_m)
-        self.receiver = Receiver(vehicle, RECOVER_WHOLE_NS if pace.whole else RECOVER_NS)
+        self.receiver = Receiver(vehicle, whole=pace.whole)
         self.odometer = Odometer()
         self._times: list[int] = []
         self._samples: list[Floats] = []
@@ -116,10 +116,10 @@ class Motion:
         """When to estimate again; how many nodes were made, have their segment, and have an estimate."""
         self.path = Path()
         self._courses = Courses()
-        self._given_up_ns = 0
+        self._lost_s = 0.0
         self._tested_ns, self._rolls = 0, vehicle.rolls
         """When it was last asked whether the vehicle rolls, and whether it may."""
-        self._late_s, self._astray = 0.0, False
+        self._late_s, self._astray, self._odd = 0.0, False, 0.0
         """How late fixes are, and whether most are far from the way: of a whole drive."""
 
     # Measurements
@@ -215,9 +215,8 @@ class Motion:
         found = [*([] if self.doubts else self.units.notes), *self.receiver.notes]
         if self._vehicle.rolls and not self._rolls and self.mounting is None:
             found.append("the vehicle moves sideways: that it rolls is not used")
-        if self._given_up_ns:
-            unknown = f"for {self._given_up_ns / 1e9:,.1f} s no motion explains IMU and GPS"
-            found.append(f"{unknown}: no pose is known")
+        if self._lost_s:
+            found.append(f"for {self._lost_s:,.1f} s no motion explains IMU and GPS: no pose is known")
         return found
 
     def forget(self, before_ns: int) -> None:
@@ -273,6 +272,10 @@ class Motion:
             self.receiver.tell(math.inf if final else now_ns - self._pace.stride_ns + 1)
         if self._tested_ns == now_ns and not self.units.late_ns:
             self._late_s = self._lateness(self._evident())
+        # A gyroscope that is dead bends what has no rule for half of the time; a sea does not for a tenth.
+        is_odd = not self._rolls and optimum.cost > ODD * len(optimum.nodes)
+        self._odd = max(0.0, self._odd + (1.0 if is_odd else -0.25))
+        self._astray = self._odd > MOST_ODD
         self._shorten(optimum)
         if self.misled():
             self._relearn()
@@ -286,8 +289,10 @@ class Motion:
         self._begin_with(nodes[at:])
 
     def _predict(self) -> None:
-        """Initial values of new nodes, by the IMU from the last estimate."""
-        for before, node in pairwise(self.nodes[max(0, self._solved - 1) :] if self._solved else ()):
+        """Initial values of new nodes, by the IMU from the last estimate, or by the forces alone."""
+        if not self._solved:
+            upright(self.nodes)
+        for before, node in pairwise(self.nodes[self._solved - 1 :] if self._solved else ()):
             if node.segment is not None:
                 state = gtsam.NavState(before.pose, before.velocity_m_s)
                 state = node.segment.measured.predict(state, before.bias)
@@ -295,15 +300,13 @@ class Motion:
 
     def _prepare(self) -> None:
         """Initial values near the fixes."""
-        nodes, start = self.nodes, self._solved
-        if start == 0:
-            upright(nodes)
-        placed(nodes[start:])
-        for before, node in pairwise(nodes):
+        new = self.nodes[self._solved :]
+        placed(new)
+        for before, node in pairwise(self.nodes):
             if node.moved is None:
                 node.moved = self.odometer.moved(before.time_ns, node.time_ns)
         if self._headed:
-            headed(nodes[start:])
+            headed(new)
 
     def _index(self, time_ns: int) -> int:
         """Of the first node that is not before a time."""
@@ -382,7 +385,7 @@ class Motion:
     def _give_up(self) -> None:
         """Begin again at the last node: no motion explains what was measured, and no pose is known there."""
         self.receiver.give_up()
-        self._given_up_ns += self.nodes[-1].time_ns - self.nodes[0].time_ns
+        self._lost_s += (self.nodes[-1].time_ns - self.nodes[0].time_ns) / 1e9
         self.path.series.cut(self.nodes[0].time_ns + 1)
         self._begin_with(self.nodes[-1:])
 

@@ -36,6 +36,9 @@ DECLARED_WHITE, DECLARED_WANDER = 0.5, 1.7
 of a receiver's error stays for a minute."""
 LEAST_M = 0.02
 """No declared standard deviation is taken to be smaller."""
+RECOVER_NS, RECOVER_WHOLE_NS = 2_500_000_000, 10_000_000_000
+"""Refused fixes over this time, with none believed after them, disprove the motion; the second for a whole
+drive, where those after them are known, too."""
 LEAST_FIXES, KEPT_FIXES = 6, 60
 """As many show their noise; the second: those before the window."""
 
@@ -74,7 +77,7 @@ class Receiver:
 
     Args:
         vehicle: what the configuration says of it.
-        recover_ns: refused fixes over this time, with none believed after them, disprove the motion.
+        whole: the drive is over.
 
     Attributes:
         datum: the fix that is the origin of the places that nodes get; None until one is chosen.
@@ -83,7 +86,7 @@ class Receiver:
         white_m: white noise (3,) of fixes that declare none, and (True) as a share of what is declared.
     """
 
-    def __init__(self, vehicle: Vehicle, recover_ns: int) -> None:
+    def __init__(self, vehicle: Vehicle, *, whole: bool) -> None:
         self.altitude_m, self._latest_ns, self._is_flat = 0.0, 0, True
         self._heights_m: deque[float] = deque(maxlen=RECENT)
         self._raised_m = self._leapt_m = 0.0
@@ -94,7 +97,8 @@ class Receiver:
         # The slow error is as large as the white noise, until a drive shows it.
         self._wander, self.late_s = 1.0, 0.0
         self.white_m = {False: np.array(WHITE_M), True: np.ones(3)}
-        self._recover_ns = recover_ns
+        self._whole, self._leaps_m = whole, np.zeros(3)
+        """The largest leap so far of fixes that declare their noise."""
         self._candidates: list[_Candidate] = []
         self._epoch: list[_Candidate] = []
         """Those of the last epoch."""
@@ -239,7 +243,8 @@ class Receiver:
             each.node.place = None
             if not (each.repeats and each.node.standing):
                 white_m, wander_m = self._noise(each.fix)
-                wander_m = np.hypot(wander_m, each.leapt_m)
+                # During a drive nothing tells yet which are right.
+                wander_m = np.hypot(wander_m, each.leapt_m if self._whole else self._leaps_m)
                 white_m = white_m * (REPEATED if each.repeats else 1.0)
                 each.node.place = Place(self._place(each), white_m, wander_m, self._antenna_m)
 
@@ -288,7 +293,7 @@ class Receiver:
                 changed = changed or each.believed
                 self._refuse(each, level_m)
         long_ns = run[-1].node.time_ns - run[0].node.time_ns if len(run) > 2 else 0
-        if long_ns >= self._recover_ns and run[0].node is not nodes[0]:
+        if long_ns >= (RECOVER_WHOLE_NS if self._whole else RECOVER_NS) and run[0].node is not nodes[0]:
             self._begin_again([each for each in run if each.chosen])
         return changed
 
@@ -357,6 +362,7 @@ class Receiver:
         leapt_m = np.cumsum(np.where(np.abs(steps_m) > SIGMAS * noise_m, steps_m, 0.0), axis=0)
         leapt_m -= np.median(leapt_m, axis=0)
         leapt_m[np.abs(leapt_m) < SIGMAS * noise_m] = 0.0
+        self._leaps_m = np.maximum(self._leaps_m, np.abs(leapt_m).max(axis=0))
         for each, leapt in zip(told, leapt_m, strict=True):
             each.leapt_m = leapt
         return bool(leapt_m.any())

@@ -72,7 +72,7 @@ class Standing:
     """A receiver that has told ten places a second, and says the last one for ever; and the rig at these."""
 
     def __init__(self, fixes: int, speed_m_s: float = 0.0) -> None:
-        self.receiver = Receiver(Vehicle(), 2_500 * MS)
+        self.receiver = Receiver(Vehicle(), whole=False)
         self.nodes: list[Node] = []
         for number in range(fixes):
             self.fix(speed_m_s * number / 10 + 1e-3 * (number % 2), speed_m_s)
@@ -105,7 +105,7 @@ class Standing:
 
 def test_noise_is_learnt_from_what_the_window_has_lost_too() -> None:
     """Ten fixes alone would tell it to a third."""
-    rng, receiver, learnt_m = np.random.default_rng(1), Receiver(Vehicle(), 10 * S), list[float]()
+    rng, receiver, learnt_m = np.random.default_rng(1), Receiver(Vehicle(), whole=True), list[float]()
     nodes: list[Node] = []
     for number, (east_m, north_m, up_m) in enumerate(rng.normal(0, (1.5, 1.5, 3.0), (200, 3)).tolist()):
         place = pymap3d.enu2geodetic(east_m, north_m, up_m, 48.0, 11.0, 520.0)
@@ -125,7 +125,7 @@ def test_noise_is_learnt_from_what_the_window_has_lost_too() -> None:
 class TestDeclared:
     def told(self, declared_m: float, white_m: float) -> float:
         """The white noise that fixes get which declare one deviation and have another."""
-        rng, receiver, nodes = np.random.default_rng(0), Receiver(Vehicle(), 10 * S), list[Node]()
+        rng, receiver, nodes = np.random.default_rng(0), Receiver(Vehicle(), whole=True), list[Node]()
         for number, (east_m, north_m, up_m) in enumerate(rng.normal(0, white_m, (200, 3)).tolist()):
             place = pymap3d.enu2geodetic(east_m, north_m, up_m, 48.0, 11.0, 520.0)
             latitude_deg, longitude_deg, altitude_m = (float(value) for value in place)
