@@ -334,13 +334,13 @@ class Motion:
             for rolls in (self._rolls, False):
                 if rolls_so(optimum) and not doubtful:
                     break
-                doubtful = False
-                # What stands for nodes before these was misled, and where fixes were refused; or the heading.
-                self._rolls, self._prior = rolls, None
                 anew = begin(self.nodes[first:], rolls=rolls)
-                self._headed = anew is not None or self._pace.whole
-                self._rolls = anew if anew is not None else rolls and not self._headed
-                optimum = self._agreed(first, ROUNDS)
+                # What stands was not misled by driving that it does not show.
+                if doubtful or anew is not None or self._pace.whole:
+                    self._headed = anew is not None or self._pace.whole
+                    self._rolls = anew if anew is not None else rolls and not self._headed
+                    self._prior, doubtful = None, False
+                    optimum = self._agreed(first, ROUNDS)
         if not math.isfinite(optimum.cost):
             raise ValueError("the measurements have no optimum")
         if self._headed:
