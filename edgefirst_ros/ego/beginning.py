@@ -185,8 +185,7 @@ def rolls_so(optimum: Optimum) -> bool:
     few = sum(node.place is not None for node in optimum.nodes) < 10
     if few or not optimum.rolls or not all(segment.feels for segment in segments):
         return True
-    # Where it costs more to be free, that descent went astray.
-    return -1.0 < optimum.cost - optimum.free().cost <= _bearable(optimum)
+    return optimum.cost - optimum.free().cost <= _bearable(optimum)
 
 
 def _bearable(optimum: Optimum) -> float:
