@@ -84,8 +84,8 @@ def _sound(samples: Floats) -> Floats:
     """Rates and forces (n, 6) of samples (n, 10), NaN where they cannot be."""
     felt = samples[:, 4:].copy()
     rate, force = felt[:, :3], felt[:, 3:]
-    # Drivers without a gyroscope send zero.
-    unturned = (rate == 0).all(axis=1) & ~np.isnan(samples[:, 0])
+    # Drivers without a gyroscope send zero, though their orientation turns by more than its noise.
+    unturned = len(rate) > 0 and (rate == 0).all() and (np.ptp(samples[:, :4], axis=0) > 0.005).any()
     rate[unturned | ~np.isfinite(rate).all(axis=1)] = np.nan
     size = np.sqrt(np.einsum("ij,ij->i", force, force))
     force[~((size >= LEAST_FORCE_M_S2) & (size <= MOST_FORCE_M_S2))] = np.nan

@@ -127,6 +127,14 @@ def test_cuts_at_any_time_lose_nothing(seed: int) -> None:
     assert place == pytest.approx(one.measured.deltaPij(), abs=2e-3)
 
 
+@pytest.mark.parametrize(("yaw_rad", "oriented"), [(0.01, True), (0.0, True), (0.01, False)])
+def test_a_gyroscope_of_zeros_while_the_orientation_turns_is_none(yaw_rad: float, oriented: bool) -> None:
+    orientations = [from_yaw(0.5 + yaw_rad * n) if oriented else None for n in range(21)]
+    segment = whole([(n * 10 * MS, Imu(q, (0.0, 0.0, 0.0), STILL)) for n, q in enumerate(orientations)])
+    assert segment.turns == (yaw_rad == 0 or not oriented)
+    assert turned_rad(segment) == pytest.approx([0, 0, 0])
+
+
 @pytest.mark.parametrize(
     ("imu", "turns", "feels"),
     [
