@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +16,7 @@ import typer
 from edgefirst_ros.cli.lastresort import leave, print_faults_as_json
 from edgefirst_ros.cli.terminal import Progress, make_console, print_line, say
 from edgefirst_ros.live.signals import asked_to_finish
-from edgefirst_ros.model.errors import ConfigError, EdgeFirstError, OutputBusy, OutputExists, WriteError
+from edgefirst_ros.model import errors
 
 if TYPE_CHECKING:
     from edgefirst_ros.config.model import Config
@@ -94,8 +93,7 @@ class Out:
 
     def _hint_at_recovery(self, condition: str = "") -> None:
         if self._output is not None:
-            command = f"edgefirst-ros recover {shlex.quote(str(self._output))}"
-            self.tell("hint", f"{command} finishes what was written{condition}")
+            self.tell("hint", f"{errors.recovery(self._output)} finishes what was written{condition}")
 
     @contextmanager
     def guarded(self, instead: str = "") -> Iterator[None]:
@@ -105,12 +103,12 @@ class Out:
             sys.stdout.flush()
         except BrokenPipeError:
             raise
-        except (EdgeFirstError, OSError) as error:
-            self.fail(error.faults if isinstance(error, ConfigError) else [_text(error)])
-            if isinstance(error, OutputExists) and instead:
+        except (errors.EdgeFirstError, OSError) as error:
+            self.fail(error.faults if isinstance(error, errors.ConfigError) else [_text(error)])
+            if isinstance(error, errors.OutputExists) and instead:
                 self.tell("hint", instead)
             # Nothing is to be recovered while another process writes it.
-            elif isinstance(error, WriteError) and not isinstance(error, OutputBusy):
+            elif isinstance(error, errors.WriteError) and not isinstance(error, errors.OutputBusy):
                 self._hint_at_parts(str(error))
             raise typer.Exit(EXIT_USAGE) from error
         except KeyboardInterrupt as error:
@@ -147,8 +145,8 @@ class Out:
             yield
 
 
-def _text(error: EdgeFirstError | OSError) -> str:
-    if isinstance(error, EdgeFirstError):
+def _text(error: errors.EdgeFirstError | OSError) -> str:
+    if isinstance(error, errors.EdgeFirstError):
         return str(error)
     reason = error.strerror or str(error)
     if error.filename is None:
@@ -193,10 +191,10 @@ def make_config(
     values = dict(recorded or {}) if file is None else load_values(file, notes)
     try:
         return chosen_config(values, dict(chosen))
-    except ConfigError as error:
+    except errors.ConfigError as error:
         blocks = [value for value in chosen.values() if isinstance(value, Mapping)]
         given = [name for each in (chosen, *blocks) for name, value in each.items() if value is not None]
-        raise ConfigError([_by_option(fault, given) for fault in error.faults]) from error
+        raise errors.ConfigError([_by_option(fault, given) for fault in error.faults]) from error
 
 
 def _by_option(fault: str, given: Sequence[str]) -> str:

@@ -5,9 +5,11 @@ Faults of a configuration as sentences for its user.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
+from pathlib import Path
 from reprlib import Repr
 from typing import TYPE_CHECKING, Any
 
@@ -89,6 +91,11 @@ def extra(name: str = "") -> Iterator[None]:
         package = f"'edgefirst_ros[{name}]'" if name else "edgefirst_ros"
         text = f"{error.name} is not installed: pip install {package}"
         raise ExtraNotInstalled(text, name=error.name) from error
+
+
+def recovery(path: Path) -> str:
+    """The command that finishes what was left at a path, as a shell takes it."""
+    return f"edgefirst-ros recover {shlex.quote(str(path))}"
 
 
 def sentences(error: ValidationError, root: type[BaseModel]) -> list[str]:

@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, overload
 
-from edgefirst_ros.config.model import Config
+from edgefirst_ros.config.model import Config, build_config
 from edgefirst_ros.formats.datasets import find as find_all
 from edgefirst_ros.formats.format import Format
 from edgefirst_ros.formats.registry import FORMATS
@@ -17,12 +17,13 @@ from edgefirst_ros.model.errors import (
     ConfigError,
     DatasetError,
     DatasetNotFound,
+    EdgeFirstError,
     RecordingError,
     RecordingNotFound,
 )
 from edgefirst_ros.model.untrusted import readable
 from edgefirst_ros.offline.drives import FoundFiles, find_drives, find_files, is_recording
-from edgefirst_ros.offline.inputs import is_foreign, open_all
+from edgefirst_ros.offline.inputs import is_foreign, open_all, suggested
 from edgefirst_ros.sources.info import glance, inspect
 from edgefirst_ros.sources.location import Location, Url, location_of
 from edgefirst_ros.sources.recording import Recording
@@ -214,6 +215,10 @@ def _recorded(found: FoundFiles, config: Config | None, *, whole: bool) -> Itera
     for drive in find_drives([each for each in opened if isinstance(each, Recording)]):
         foreign = [f"topics are not named as a Maivin's: edgefirst-ros suggest {drive.path} > robot.yaml"]
         is_other = is_foreign(drive.topics(), used := config or Config())
+        if is_other and config is None and (whole or isinstance(drive.path, Path)):
+            with suppress(EdgeFirstError):  # nothing in it can be used
+                made = suggested([part.path for part in drive.parts], used)
+                used = build_config(made.values) if made else used
         for part in drive.parts:
             is_brief = isinstance(part.path, Url) and not whole
             said = (glance(part, used) if is_brief else None) or inspect(part, used)

@@ -307,6 +307,16 @@ def test_a_report_of_a_robot_is_of_what_converting_it_would_make(
     assert (tmp_path / "page.html").stat().st_size > 10_000
 
 
+@pytest.mark.parametrize("name", ROBOTS)
+def test_info_says_what_a_conversion_would_use_each_topic_as(
+    recordings: dict[str, Path], name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, said, _ = command(capsys, "info", recordings[name], "--json")
+    assert code == 0
+    found = {topic: each["use"] for topic, each in json.loads(said)["topics"].items() if each["use"]}
+    assert found == {topic: role for topic, role in made(name).roles.items() if role}
+
+
 def test_a_robot_is_overheard_on_zenoh() -> None:
     endpoint, content = free_endpoint(), made("turtlebot").content
     ended = threading.Event()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from typing import Generic, TypeVar
 from edgefirst_ros.formats.crashsafe.journal import refuse_busy
 from edgefirst_ros.formats.crashsafe.names import refuse_links
 from edgefirst_ros.formats.crashsafe.sync import disk_errors
-from edgefirst_ros.model.errors import OutputExists, WriteError
+from edgefirst_ros.model.errors import OutputExists, WriteError, recovery
 
 Grown = TypeVar("Grown")
 """What is open while a dataset grows."""
@@ -47,8 +46,7 @@ class DatasetWriter(ABC, Generic[Grown]):
     ) -> None:
         self._place, self._locked, self._overwrite = place, journal, overwrite
         self._finished, self._unfinished = finished, unfinished
-        self._quoted = shlex.quote(str(place))
-        self._advice = f"what is committed stays as .part: edgefirst-ros recover {self._quoted}"
+        self._advice = f"what is committed stays as .part: {recovery(place)}"
         self._store: Grown | None = None
         self._warnings: list[str] = []
         self._notes: list[str] = []
@@ -125,14 +123,10 @@ class DatasetWriter(ABC, Generic[Grown]):
         refuse_busy(self._locked)
         if self._overwrite:
             return
-        for path in self._finished:
-            if path.exists():
-                raise OutputExists(f"dataset {self._place} already exists")
-        for path in self._unfinished:
-            if path.exists():
-                raise OutputExists(
-                    f"{path} was left by an unfinished run: edgefirst-ros recover {self._quoted} finishes it"
-                )
+        if any(path.exists() for path in self._finished):
+            raise OutputExists(f"dataset {self._place} already exists")
+        for path in filter(Path.exists, self._unfinished):
+            raise OutputExists(f"{path} was left by an unfinished run: {recovery(self._place)} finishes it")
 
     @contextmanager
     def _reporting(self) -> Iterator[None]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 import os
-import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -16,7 +15,7 @@ import numpy.typing as npt
 from edgefirst_ros.formats.edgefirst.read.dataset import EdgeFirstDataset, ReadOptions, Sample, Span
 from edgefirst_ros.formats.edgefirst.read.local import ForkLock
 from edgefirst_ros.formats.edgefirst.store.archive import TABLE
-from edgefirst_ros.model.errors import ConfigError, DatasetNotFound, extra
+from edgefirst_ros.model.errors import ConfigError, DatasetNotFound, extra, recovery
 
 if TYPE_CHECKING:
     import polars as pl
@@ -76,8 +75,7 @@ def refuse_unfinished(path: Path) -> None:
         DatasetNotFound: it does; says what to do.
     """
     if any(path.rglob("*.journal.part")):
-        advice = f"edgefirst-ros recover {shlex.quote(str(path))} finishes it"
-        raise DatasetNotFound(f"{path}: holds an unfinished dataset; {advice}")
+        raise DatasetNotFound(f"{path}: holds an unfinished dataset; {recovery(path)} finishes it")
 
 
 def _tables(folder: Path, depth: int) -> Iterator[Path]:

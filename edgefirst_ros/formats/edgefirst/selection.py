@@ -96,19 +96,22 @@ def _chosen(path: Path, where: str) -> tuple[dict[str, dict[Key, int]], int]:
         import polars as pl
     try:
         condition = pl.sql_expr(where) if where.strip() else pl.lit(value=True)
-        missing = sorted({*condition.meta.root_names()} - {*names})
+        _refuse_missing(path, {*condition.meta.root_names()} - {*names}, known)
         with path.open("rb") as content:  # its name may be no text
-            rows = pl.scan_parquet(content).filter(pl.lit(value=False) if missing else condition)
+            rows = pl.scan_parquet(content).filter(condition)
             found = rows.select(DATASET, "sequence", "frame", pl.col("time").cast(pl.Int64)).collect()
-    except (pl.exceptions.PolarsError, ValueError) as error:
+    except (pl.exceptions.PolarsError, UnicodeError) as error:
         what = str(error).partition("\n")[0]
         raise ConfigError([f"where: {where!r} is no condition on columns: {what}; {known}"]) from error
-    if missing:
-        raise ConfigError([f"where: {path} has no column {', '.join(missing)}; {known}"])
     chosen: dict[str, dict[Key, int]] = {}
     for dataset, sequence, frame, time_ns in found.sort(DATASET, "sequence", "frame").iter_rows():
         chosen.setdefault(dataset, {})[sequence, frame] = time_ns or 0
     return chosen, file.metadata.num_rows
+
+
+def _refuse_missing(path: Path, missing: Iterable[str], known: str) -> None:
+    if missing:
+        raise ConfigError([f"where: {path} has no column {', '.join(sorted(missing))}; {known}"])
 
 
 class _Source(NamedTuple):

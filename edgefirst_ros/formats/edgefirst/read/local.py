@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, NamedTuple
 from weakref import WeakSet
 
-from edgefirst_ros.model.errors import DatasetError, DatasetNotFound
+from edgefirst_ros.model.errors import DatasetError, DatasetNotFound, recovery
 from edgefirst_ros.model.untrusted import refusing
 
 
@@ -92,12 +92,9 @@ class TablePath:
     def __init__(self, path: Path) -> None:
         self._path = path
         if not path.exists():
-            part = path.with_name(f"{path.stem}.journal.part")
-            advice = (
-                f"it is unfinished: edgefirst-ros recover {path.parent} finishes it"
-                if part.exists()
-                else "is this the folder of a dataset?"
-            )
+            is_unfinished = path.with_name(f"{path.stem}.journal.part").exists()
+            mended = f"it is unfinished: {recovery(path.parent)} finishes it"
+            advice = mended if is_unfinished else "is this the folder of a dataset?"
             raise DatasetNotFound(f"{path}: no annotation table; {advice}")
         with refusing(path, DatasetError):
             self._opened = Version.of(path)

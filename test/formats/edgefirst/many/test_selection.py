@@ -54,6 +54,7 @@ def test_a_condition_is_sql_on_columns(long: Path, tmp_path: Path) -> None:
         "car > 0) union select * from other --",
         "car > 0; drop table catalog",
         "car",
+        "car > '\udcff'",
         "car > (select 1)",
         "read_csv('/etc/passwd')",
     ],
@@ -62,6 +63,14 @@ def test_what_is_no_condition_is_refused_with_the_columns(long: Path, tmp_path: 
     with pytest.raises(ConfigError, match=r"there are dataset, .*; of classes .*car") as refused:
         edgefirst_ros.select(long, tmp_path / "sub", where=where)
     assert str(refused.value).count("there are dataset") == 1
+
+
+def test_a_column_that_is_not_there_is_said_before_anything_is_read(
+    long: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(pl, "scan_parquet")
+    with pytest.raises(ConfigError, match=r"c\.parquet has no column lorry, persn; there are"):
+        edgefirst_ros.select(long, tmp_path / "sub", where="persn > 0 and lorry > 0")
 
 
 def test_a_dataset_of_what_was_chosen_is_sound_and_holds_copies(fleet: Path, tmp_path: Path) -> None:

@@ -258,9 +258,9 @@ def test_an_entry_that_was_packed_is_unpacked(tmp_path: Path) -> None:
 
 
 def test_an_unfinished_dataset_says_how_to_finish_it(tmp_path: Path) -> None:
-    folder = copied(tmp_path)
+    folder = copied(tmp_path / "two words")
     (folder / f"{NAME}.arrow").rename(folder / f"{NAME}.journal.part")
-    with pytest.raises(DatasetNotFound, match=r"unfinished: edgefirst-ros recover .*drive finishes it"):
+    with pytest.raises(DatasetNotFound, match=f"unfinished: edgefirst-ros recover '{folder}' finishes it"):
         edgefirst_ros.open(folder)
 
 
