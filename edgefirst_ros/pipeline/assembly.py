@@ -204,6 +204,7 @@ class Pipeline:
         self._session.last_ns = None
         if reason == DRIVE_ENDED:  # after a pause the drive goes on
             self._session.drive = ""
+            self.ledger.drives += 1
 
     @property
     def _is_last(self) -> bool:

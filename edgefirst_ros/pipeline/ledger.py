@@ -185,6 +185,8 @@ class TopicAccount:
     pairing: PairingError = field(default_factory=PairingError)
     unchecked: int = 0
     """Pictures of video that no checksum covers."""
+    used_in: int | None = None
+    """The newest drive of which a message was decoded."""
 
     def as_dict(self) -> dict[str, Any]:
         """The counts as plain values for the report."""
@@ -215,6 +217,7 @@ class Ticket:
     size: int
     receive_ns: int
     """When it was received, 0 if that is unknown."""
+    drive: int = 0
     holds: int = 1
     stage: Stage | None = None
     reason: str = ""
@@ -238,6 +241,8 @@ class Ledger:
         self._open = 0
         self._timeline = Timeline()
         self._companions: Counter[str] = Counter()
+        self.drives = 0
+        """Those that have ended."""
         self._labelled = 0
 
     def unused(self, topic: str) -> str:
@@ -255,7 +260,7 @@ class Ledger:
 
     def receive(self, topic: str, schema: str, size: int, receive_ns: int = 0) -> Ticket:
         """Open a message's ticket, which must be released once."""
-        ticket = Ticket(self, topic, schema, size, receive_ns)
+        ticket = Ticket(self, topic, schema, size, receive_ns, self.drives)
         with self._lock:
             self._count(ticket, 1)
         return ticket
@@ -324,9 +329,11 @@ class Ledger:
                 return
             final = Stage.UNPAIRED if ticket.stage is None else ticket.stage
             if final is Stage.REFUSED and isinstance(ticket.reason, Reason):
-                is_early = ticket.reason.kind is Kind.NO_POSITION and not account.stages[Stage.DECODED]
+                is_early = ticket.reason.kind is Kind.NO_POSITION and account.used_in != ticket.drive
                 final = Stage.SKIPPED if is_early or ticket.reason.kind is Kind.REPEATED else final
             account.stages[final] += 1
+            if final is Stage.DECODED:
+                account.used_in = ticket.drive
             if ticket.reason:
                 if final not in account.reasons:
                     account.reasons[final] = Counter()

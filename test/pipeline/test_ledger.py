@@ -65,6 +65,20 @@ def pictures_in(files: Mapping[str, bytes]) -> int:
         return sum(name.endswith(".camera.jpeg") for name in opened.namelist())
 
 
+@pytest.mark.parametrize("without_fix", [(5, 0), (0, 5)])
+def test_what_a_receiver_sends_before_its_first_fix_is_skipped_in_every_drive(
+    tmp_path: Path, without_fix: tuple[int, int]
+) -> None:
+    recordings = []
+    for number, count in enumerate(without_fix):
+        start_ns = FaultyOptions().start_ns + number * 3600 * 10**9
+        content = messages(tmp_path / f"{number}", gps_no_fix=count, start_ns=start_ns)
+        recordings.append(record(tmp_path / f"m_2026_05_01_{9 + number:02}_00_00.mcap", content))
+    report = convert(recordings, tmp_path / "out", build_config({}), dataset="d").report
+    gps = report["topics"]["/gps"]
+    assert (gps["refused"], gps["reasons"]["skipped"][Reason.ZERO_FIX]) == (0, 10)  # each is sent twice
+
+
 # ------------------------------------------------------------------ one valid message of every role
 def _cloud(frame: str, **columns: tuple[str, Any]) -> Callable[[int], bytes]:
     kinds = [("x", "<f4"), ("y", "<f4"), ("z", "<f4"), *((name, kind) for name, (kind, _) in columns.items())]
