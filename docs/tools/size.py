@@ -34,7 +34,7 @@ CEILINGS: Mapping[str, int] = {
     "cli": 1700,
     "model": 2850,
     "nodes": 1880,
-    "ego": 2280,
+    "ego": 2100,
     "timing": 2280,
     "simulation": 1570,
     "live": 1880,

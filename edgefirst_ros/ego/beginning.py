@@ -202,10 +202,7 @@ def _best(optima: Sequence[Optimum]) -> Optimum:
     # Hypotheses whose cost differs by less than this are equal: e³ is no odds.
     most = min(each.cost for each in optima) + 3.0
     equal = [each for each in optima if each.cost <= most]
-    ahead = [
-        [float(n.pose.rotation().matrix()[:, 0] @ n.velocity_m_s) for n in each.nodes] for each in equal
-    ]
-    return equal[int(np.argmax(np.sum(ahead, axis=1)))]
+    return max(equal, key=lambda e: sum(n.pose.rotation().unrotate(n.velocity_m_s)[0] for n in e.nodes))
 
 
 def _hypothesis(nodes: Sequence[Node], turn: int, *, rolls: bool) -> Optimum:
