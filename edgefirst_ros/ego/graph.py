@@ -120,7 +120,7 @@ _KINDS = {kind: ord(kind) << 56 for kind in "xvbe"}
 
 def key(kind: str, node: Node) -> int:
     """The key of a node's pose (x), velocity (v), bias (b) or ``slow`` (e)."""
-    return _KINDS[kind] | (node.steady if kind in "be" else node.index)
+    return _KINDS[kind] + (node.steady if kind in "be" else node.index)
 
 
 _NOWHERE, _SAME, _ZERO = gtsam.Pose3(), gtsam.imuBias.ConstantBias(), np.zeros(3)

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from edgefirst_ros.ego.geometry import STANDARD_GRAVITY_M_S2, Floats, Quaternion, Vector, rot3
 from edgefirst_ros.model.navigation import Imu
+from edgefirst_ros.model.transform import product
 
 ROW_NS = 50_000_000
 """Distance of the path's rows between two nodes: a vehicle's body sways at 1 to 3 Hz."""
@@ -125,7 +126,9 @@ class Preintegrator:
             samples: as ``sample_row`` gives them (n, 10).
         """
         times = np.array(times_ns, np.int64)
-        grid = np.concatenate([*(np.arange(*each, STEP_NS) for each in pairwise(cuts_ns)), cuts_ns[-1:]])
+        # Nothing is integrated through a long silence.
+        steps = (np.arange(a, b, max(STEP_NS, (b - a) // 1000)) for a, b in pairwise(cuts_ns))
+        grid = np.concatenate([*steps, cuts_ns[-1:]])
         owner = np.searchsorted(cuts_ns, grid[:-1], "right") - 1
         starts = np.flatnonzero(np.diff(owner, prepend=-1))
         dt = np.diff(grid) / 1e9
@@ -143,7 +146,7 @@ class Preintegrator:
         rate = np.where(known[owner, :1], felt[:, :3] @ axes, 0.0)
         force = np.where(known[owner, 1:], felt[:, 3:6] @ axes, (0.0, 0.0, STANDARD_GRAVITY_M_S2))
         if self._imu_m.any() and len(rate) > 1:
-            force = force - _pull(rate, np.cumsum(dt), self._imu_m)
+            force = force - _pull(rate, np.cumsum(dt) - 0.5 * dt, self._imu_m)
         # GTSAM takes a force to be in the axes at the step's beginning; it is a mean, of its middle.
         turned_force = force + 0.5 * dt[:, None] * np.cross(rate, force)
         since_ns = grid[:-1] - np.array(cuts_ns)[owner]
@@ -185,6 +188,10 @@ class Preintegrator:
         felt, apart_ns = _sound(samples), np.diff(times)
         self._learn(felt, apart_ns)
         means = 0.5 * (felt[:-1] + felt[1:])
+        if np.isnan(felt[:, 0]).all() and np.isfinite(samples[:, 0]).all() and len(means):
+            # Some send no rates: a small turn is twice its quaternion's vector.
+            turn = product(samples[:-1, :4] * (-1, -1, -1, 1), samples[1:, :4])
+            means[:, :3] = 2e9 * turn[:, :3] * np.sign(turn[:, 3:]) / np.maximum(apart_ns, 1)[:, None]
         means[apart_ns > SILENT_NS] = np.nan
         held = len(means) and grid.max() - times[-1] <= HELD_NS
         means = np.concatenate([_UNKNOWN, means, means[-1:] if held else _UNKNOWN])[: len(times) + 1]

@@ -222,7 +222,6 @@ class Motion:
     def forget(self, before_ns: int) -> None:
         """Drop what is not needed for times from ``before_ns`` on."""
         self.path.series.forget(before_ns)
-        self.receiver.forget(before_ns)
         self.odometer.series.forget(before_ns)
 
     # The estimate
@@ -244,17 +243,18 @@ class Motion:
         self._integrate()
         # Fixes as old as this are chosen anew during a drive.
         recent_ns = self._pace.stride_ns + OVERLAP_NS if whole else 3_000_000_000
-        # What was estimated without a heading is turned, and may be elsewhere.
-        self._solved = self._solved if self._headed else 0
         self._predict()
         self.receiver.choose(now_ns, now_ns - recent_ns, final=final)
+        if not (self._headed or self.receiver.datum is None):
+            # What was estimated without a heading is turned, and may be elsewhere.
+            self._solved = 0
+            self._predict()
         self._prepare()
         if final and whole:
             self._publish(len(self.nodes))
             return
-        first = 0
-        if whole and self._solved and self._headed:
-            first = self._index(self.nodes[self._solved - 1].time_ns - OVERLAP_NS)
+        known = whole and self._solved and self._headed
+        first = self._index(self.nodes[self._solved - 1].time_ns - OVERLAP_NS) if known else 0
         optimum = self._solve(first)
         self._solved = len(self.nodes)
         if not whole:
@@ -384,7 +384,7 @@ class Motion:
 
     def _give_up(self) -> None:
         """Begin again at the last node: no motion explains what was measured, and no pose is known there."""
-        self.receiver.give_up()
+        self.receiver.give_up(self.nodes)
         self._lost_s += (self.nodes[-1].time_ns - self.nodes[0].time_ns) / 1e9
         self.path.series.cut(self.nodes[0].time_ns + 1)
         self._begin_with(self.nodes[-1:])
@@ -457,8 +457,8 @@ class Motion:
 
     def _shorten(self, optimum: Optimum) -> None:
         """Let a prior stand for what is older than the window."""
-        now_ns = self.nodes[-1].time_ns
-        cut = self._index(now_ns - self._pace.keep_ns)
+        # What moves sideways shows its heading in a longer time, and what stands for it must not be wrong.
+        cut = self._index(self.nodes[-1].time_ns - self._pace.keep_ns * (1 if self._rolls else 2))
         if cut < 10:
             return
         self._prior = optimum.prior_at(cut) if self._headed else None
@@ -508,7 +508,7 @@ class Motion:
                 ahead_m = node.place.position_m + late_s * node.velocity_m_s
                 node.place = replace(node.place, position_m=ahead_m)
         prior = rough(nodes[0], tilt_rad=0.02, heading_rad=0.1, place_m=20.0, known_bias=True)
-        return Optimum(nodes, prior, rolls=self._headed and self._rolls, rounds=2).cost
+        return min(1e12, Optimum(nodes, prior, rolls=self._headed and self._rolls, rounds=2).cost)
 
     def _evident(self) -> int:
         """How many nodes show the receiver's slow error; 0 if all do not."""

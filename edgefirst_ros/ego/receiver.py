@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -17,8 +16,9 @@ from edgefirst_ros.ego.graph import Node, Optimum, Place
 from edgefirst_ros.model.navigation import NavSatFix
 from edgefirst_ros.model.reasons import Reason
 
-RECENT, LEAPT_M = 10, 15.0
-"""A height that is so far from each of the last, and from them by twice what they scatter, has leapt."""
+RECENT, LEAPT_M, MOST_LEAP_M = 10, 15.0, 1e4
+"""A height that is so far from each of the last, and from them by twice what they scatter, has leapt, unless
+it is none."""
 ALONE_NS = 2_000_000_000
 """A first fix is believed after this time if it remains the only one."""
 SIGMAS, LEAST_OFF_M = 6.0, 5.0
@@ -39,8 +39,8 @@ LEAST_M = 0.02
 RECOVER_NS, RECOVER_WHOLE_NS = 2_500_000_000, 10_000_000_000
 """Refused fixes over this time, with none believed after them, disprove the motion; the second for a whole
 drive, where those after them are known, too."""
-LEAST_FIXES, KEPT_FIXES = 6, 60
-"""As many show their noise; the second: those before the window."""
+LEAST_FIXES, KEPT_FIXES, MOST_PAST = 6, 60, 3000
+"""As many show their noise; the others: those before the window, and times of them, at 20 Hz."""
 
 
 class DisprovedError(Exception):
@@ -87,7 +87,7 @@ class Receiver:
     """
 
     def __init__(self, vehicle: Vehicle, *, whole: bool) -> None:
-        self.altitude_m, self._latest_ns, self._is_flat = 0.0, 0, True
+        self.altitude_m, self._latest_ns, self._is_flat = 0.0 if whole else math.nan, 0, True
         self._heights_m: deque[float] = deque(maxlen=RECENT)
         self._raised_m = self._leapt_m = 0.0
         """The last heights, what is added to them, and the farthest that they leapt."""
@@ -112,13 +112,13 @@ class Receiver:
     def take(self, time_ns: int, arrival: int, fix: NavSatFix) -> Fix | None:
         """The fix if it may hold; None if it is refused, or agrees with the last of its epoch."""
         self._is_flat &= math.isnan(fix.altitude_m)
-        level = replace(fix, altitude_m=fix.altitude_m + self._leap_m(time_ns, fix.altitude_m))
+        level = replace(fix, altitude_m=fix.altitude_m + self._leap_m(time_ns, fix))
         taken = judged(time_ns, arrival, level, self.altitude_m)
         if isinstance(taken, str):
             self._judged.append((arrival, taken))
             return None
         self.altitude_m, self._latest_ns = taken.point.altitude_m, time_ns
-        self._heights_m.append(self.altitude_m)
+        self._heights_m.extend([self.altitude_m] * math.isfinite(fix.altitude_m))
         if self._is_new(taken):
             return taken
         if self._epoch[0].told or any(math.dist(taken.ecef, each.fix.ecef) < SAME_M for each in self._epoch):
@@ -126,16 +126,15 @@ class Receiver:
             return None
         return taken
 
-    def _leap_m(self, time_ns: int, altitude_m: float) -> float:
+    def _leap_m(self, time_ns: int, fix: NavSatFix) -> float:
         """What makes a height go on from the last: a receiver's may leap from the ellipsoid to the geoid."""
         last = sorted(self._heights_m)
         if time_ns - self._latest_ns > ALONE_NS or len(last) < RECENT:
             self._raised_m = 0.0
-        else:
-            most_m, middle_m = max(LEAPT_M, 2 * (last[-1] - last[0])), last[RECENT // 2]
-            leaps = min(abs(each - altitude_m - self._raised_m) for each in last) > most_m
-            if leaps:
-                off_m = middle_m - altitude_m
+        elif fix.is_fix:
+            most_m, off_m = max(LEAPT_M, 2 * (last[-1] - last[0])), last[RECENT // 2] - fix.altitude_m
+            nearest_m = min(abs(each - fix.altitude_m - self._raised_m) for each in last)
+            if most_m < nearest_m < MOST_LEAP_M:
                 self._raised_m = 0.0 if abs(off_m) < most_m else off_m
                 self._leapt_m = max(self._leapt_m, abs(off_m))
         return self._raised_m
@@ -165,7 +164,10 @@ class Receiver:
     @property
     def notes(self) -> list[str]:
         """Sentences on refused fixes and new beginnings."""
-        found, off = [], f"refused for contradicting the motion, the farthest by {self._worst_m:,.1f} m"
+        found, off = (
+            [],
+            f"refused for contradicting the motion, the farthest by {self._worst_m:,.1f} m",
+        )
         if self._is_flat and self._candidates:
             found.append("no fix has an altitude: the rig is taken to be at 0 m")
         if self._outliers:
@@ -329,7 +331,7 @@ class Receiver:
         """How far a fix is from its node, level: heights leap, and tell little of a fix."""
         pose = each.node.pose
         off = self._place(each) - pose.translation() - pose.rotation().matrix() @ self._antenna_m
-        return math.hypot(off[0], off[1])
+        return min(math.hypot(off[0], off[1]), 2e7)  # on the other side of the earth
 
     def learn(self, nodes: Sequence[Node], least: float = 0.2) -> bool:
         """Learn the fixes' white noise from how their error changes to the next; whether it changed.
@@ -362,7 +364,8 @@ class Receiver:
         leapt_m = np.cumsum(np.where(np.abs(steps_m) > SIGMAS * noise_m, steps_m, 0.0), axis=0)
         leapt_m -= np.median(leapt_m, axis=0)
         leapt_m[np.abs(leapt_m) < SIGMAS * noise_m] = 0.0
-        self._leaps_m = np.maximum(self._leaps_m, np.abs(leapt_m).max(axis=0))
+        # One alone may be no leap but a blip.
+        self._leaps_m = np.maximum(self._leaps_m, np.sort(np.abs(leapt_m), axis=0)[-2])
         for each, leapt in zip(told, leapt_m, strict=True):
             each.leapt_m = leapt
         return bool(leapt_m.any())
@@ -406,26 +409,21 @@ class Receiver:
                 if not each.chosen:
                     self._worst_m = max(self._worst_m, self._off_m(each))
 
-    def give_up(self) -> None:
-        """Believe none of the window's fixes."""
-        for each in self._candidates:
+    def give_up(self, nodes: Sequence[Node]) -> None:
+        """Believe none of the fixes of some nodes."""
+        for each in self._among(nodes):
             self._believe(each, believed=False)
             each.chosen = True  # how far it is from no motion is not told
-        self.tell()
-        self._candidates = []
+        self.tell(nodes[-1].time_ns + 1)
 
     def drop(self, before_ns: int) -> None:
         """Fixes before a time are not in the window any more."""
         past = [each for each in self._candidates if each.node.time_ns < before_ns]
-        self._past_ns += [each.node.time_ns for each in past if each.believed]
+        # During a drive poses need those of two minutes.
+        known_ns = [*self._past_ns, *(each.node.time_ns for each in past if each.believed)]
+        self._past_ns = known_ns[-MOST_PAST * (not self._whole) :]
         self._kept += [each for each in past if each.believed and not each.repeats]
         del self._candidates[: len(past)]
-
-    def forget(self, before_ns: int) -> None:
-        """Drop times that poses from ``before_ns`` on do not need."""
-        old = bisect_left(self._past_ns, before_ns - 60_000_000_000)
-        if old > 100:
-            del self._past_ns[:old]
 
 
 def _declared_m(fix: Fix) -> Floats:

@@ -127,12 +127,29 @@ def test_cuts_at_any_time_lose_nothing(seed: int) -> None:
     assert place == pytest.approx(one.measured.deltaPij(), abs=2e-3)
 
 
-@pytest.mark.parametrize(("yaw_rad", "oriented"), [(0.01, True), (0.0, True), (0.01, False)])
-def test_a_gyroscope_of_zeros_while_the_orientation_turns_is_none(yaw_rad: float, oriented: bool) -> None:
-    orientations = [from_yaw(0.5 + yaw_rad * n) if oriented else None for n in range(21)]
-    segment = whole([(n * 10 * MS, Imu(q, (0.0, 0.0, 0.0), STILL)) for n, q in enumerate(orientations)])
-    assert segment.turns == (yaw_rad == 0 or not oriented)
-    assert turned_rad(segment) == pytest.approx([0, 0, 0])
+def test_without_a_gyroscope_the_orientation_tells_the_turn() -> None:
+    samples = [(n * 10 * MS, Imu(from_yaw(0.5 + 0.01 * n), (0.0, 0.0, 0.0), STILL)) for n in range(21)]
+    segment = whole(samples)
+    assert segment.turns
+    assert turned_rad(segment) == pytest.approx([0, 0, 0.2], abs=1e-5)
+    still = whole([(at, imu._replace(orientation_xyzw=None)) for at, imu in samples])
+    assert still.turns, "a gyroscope may say zero"
+    assert turned_rad(still) == pytest.approx([0, 0, 0])
+    # A simulator at rest says zero of both.
+    rest = whole([(at, imu._replace(orientation_xyzw=from_yaw(0.5))) for at, imu in samples])
+    assert rest.turns
+    assert turned_rad(rest) == pytest.approx([0, 0, 0], abs=1e-9)
+
+
+def test_an_arm_pulls_evenly_whatever_the_times() -> None:
+    """A node may come a microsecond after a sample."""
+    inertia = Preintegrator(None, (1.0, 0.5, 0.2))
+    samples = sampled(swaying, 1.0)
+    table = np.array([sample_row(imu) for _, imu in samples])
+    found = inertia.segments((0, 500_001_000, 1_000_000_000), [at for at, _ in samples], table)
+    even = inertia.segments((0, 500_000_000, 1_000_000_000), [at for at, _ in samples], table)
+    for one, other in zip(found, even, strict=True):
+        assert one.measured.deltaVij() == pytest.approx(other.measured.deltaVij(), abs=5e-3)
 
 
 @pytest.mark.parametrize(
