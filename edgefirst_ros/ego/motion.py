@@ -270,12 +270,12 @@ class Motion:
         self.path.replace(*self._rows(optimum, self.nodes[max(0, oldest - 1) :]))
         if final or self.receiver.datum is not None:
             self.receiver.tell(math.inf if final else now_ns - self._pace.stride_ns + 1)
-        if self._tested_ns == now_ns and not self.units.late_ns:
-            self._late_s = self._lateness(self._evident())
         # A gyroscope that is dead bends what has no rule for half of the time; a sea does not for a tenth.
         is_odd = not self._rolls and optimum.cost > ODD * len(optimum.nodes)
         self._odd = max(0.0, self._odd + (1.0 if is_odd else -0.25))
         self._astray = self._odd > MOST_ODD
+        if self._tested_ns == now_ns and not (self._odd or self.units.late_ns):
+            self._late_s = self._lateness(self._evident())
         self._shorten(optimum)
         if self.misled():
             self._relearn()
