@@ -13,8 +13,9 @@ import numpy as np
 from edgefirst_ros.ego.geometry import Floats
 from edgefirst_ros.ego.graph import Node, Optimum, rough
 
-WAY_M, NEAR_M, WAY_SIGMAS = 6.0, 1.5, 8.0
-"""A heading is sure after the first, and asked for after the second and so many deviations of a fix."""
+WAY_M, WAY_SIGMAS, NEAR_M, NEAR_SIGMAS = 6.0, 8.0, 1.5, 60.0
+"""A heading is asked for once the rig is this far from where it began, and this many deviations of a fix. Good
+fixes show it sooner: after so many deviations, but not before the second way."""
 AROUND_NS = 10_000_000_000
 """Looked at before and after that time: a gyroscope turns by less than 5° of its bias meanwhile. After it
 four times as long of what moves sideways: only accelerations show its heading."""
@@ -129,7 +130,8 @@ def long_way(nodes: Sequence[Node]) -> int | None:
     if len(having) < 3:
         return None
     places = np.array([place.position_m[:2] for _, place in having])
-    way_m = max(NEAR_M, WAY_SIGMAS * float(having[0][1].white_m[0]))
+    white_m = float(having[0][1].white_m[0])
+    way_m = max(NEAR_M, WAY_SIGMAS * white_m, min(WAY_M, NEAR_SIGMAS * white_m))
     far = np.linalg.norm(places - np.median(places[:5], axis=0), axis=1) > way_m
     both = far[1:] & far[:-1]
     return having[int(both.argmax()) + 1][0] if both.any() else None
@@ -156,7 +158,7 @@ def begin(nodes: Sequence[Node], *, rolls: bool) -> bool | None:
     headed(several)
     turning = any(node.segment is not None and node.segment.turns for node in several)
     best = _best([_hypothesis(several, turn, rolls=rolls) for turn in range(HEADINGS if turning else 1)])
-    if not rolls_so(best):
+    if not rolls_so(best, -1.0):
         free = _best([_hypothesis(several, turn, rolls=False) for turn in range(HEADINGS)])
         if best.cost - free.cost > _bearable(best):  # unless fixes contradict each other
             return None if 3 * free.cost > WRONG * len(several) else begin(nodes, rolls=False)
@@ -176,16 +178,17 @@ def begin(nodes: Sequence[Node], *, rolls: bool) -> bool | None:
     return rolls
 
 
-def rolls_so(optimum: Optimum) -> bool:
+def rolls_so(optimum: Optimum, least: float) -> bool:
     """Whether the measurements bear out that the vehicle rolls, if it is taken to.
 
+    Where it costs more to be free, that descent went astray: by more than ``least`` it bears nothing out.
     A boat, a drone, what is carried, and an IMU that is mounted askew do not.
     """
     segments = [node.segment for node in optimum.nodes[1:] if node.segment is not None]
     few = sum(node.place is not None for node in optimum.nodes) < 10
     if few or not optimum.rolls or not all(segment.feels for segment in segments):
         return True
-    return optimum.cost - optimum.free().cost <= _bearable(optimum)
+    return least < optimum.cost - optimum.free().cost <= _bearable(optimum)
 
 
 def _bearable(optimum: Optimum) -> float:

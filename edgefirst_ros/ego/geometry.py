@@ -82,8 +82,6 @@ def from_enu(position_m: Vector, origin: GeoPoint) -> GeoPoint:
 MOST_BYTES = 4 << 20
 """What is kept in memory."""
 FLOAT_BYTES = 8
-FEW = 1000
-"""So few rows are not worth the copying that it takes to drop some of them."""
 
 
 class Series:
@@ -159,7 +157,8 @@ class Series:
     def forget(self, before_ns: int) -> None:
         """Drop rows that times from ``before_ns`` on do not need."""
         useless = bisect_right(self.times_ns, before_ns) - 1
-        if useless > max(FEW, len(self) // 2):
+        # A thousand rows are not worth the copying that it takes to drop some of them.
+        if useless > max(1000, len(self) // 2):
             times_ns, rows = self.times_ns[useless:], self.part(useless, len(self))
             self.cut(self.times_ns[0])
             self.extend(times_ns, rows)

@@ -332,7 +332,7 @@ class Motion:
         if self._headed and (doubtful or (due and now_ns - self._tested_ns > TEST_NS)):
             self._tested_ns = now_ns
             for rolls in (self._rolls, False):
-                if rolls_so(optimum) and not doubtful:
+                if rolls_so(optimum, -1.0 if self._pace.whole else -math.inf) and not doubtful:
                     break
                 anew = begin(self.nodes[first:], rolls=rolls)
                 # What stands was not misled by driving that it does not show.
