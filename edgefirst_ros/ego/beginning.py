@@ -14,8 +14,8 @@ from edgefirst_ros.ego.geometry import Floats
 from edgefirst_ros.ego.graph import Node, Optimum, rough
 
 WAY_M, WAY_SIGMAS, NEAR_M, NEAR_SIGMAS = 6.0, 8.0, 1.5, 60.0
-"""A heading is asked for once the rig is this far from where it began, and this many deviations of a fix. Good
-fixes show it sooner: after so many deviations, but not before the second way."""
+"""A heading is asked for once the rig is this far from where it began, and this many deviations of a fix.
+Good fixes show it sooner: after so many deviations, but not before the second way."""
 AROUND_NS = 10_000_000_000
 """Looked at before and after that time: a gyroscope turns by less than 5° of its bias meanwhile. After it
 four times as long of what moves sideways: only accelerations show its heading."""
