@@ -492,13 +492,14 @@ class Motion:
 
     def _lateness(self, count: int) -> float:
         """By how many seconds fixes are late against the IMU: what costs least; 0 if nothing is sure."""
-        none, some, much = LATE_S
-        costs = [self._cost(late_s, count) for late_s in (none, some)] if count else [0.0, 0.0]
+        costs = [self._cost(late_s, count) for late_s in LATE_S[:2]] if count else [0.0, 0.0]
         if not costs[1] < costs[0] < math.inf:
             return 0.0
-        bend, slope, _ = np.polyfit(LATE_S, [*costs, self._cost(much, count)], 2).tolist()
+        bend, slope, _ = np.polyfit(LATE_S, [*costs, self._cost(LATE_S[2], count)], 2).tolist()
         best_s: float = -slope / (2 * bend)
-        return best_s if best_s > 0 and self._cost(best_s, count) < SURELY * costs[0] else 0.0
+        # Of the ten seconds that there are during a drive, a gain of less than e¹⁰ is chance.
+        most = min(SURELY * costs[0], costs[0] - 10.0)
+        return best_s if best_s > 0 and self._cost(best_s, count) < most else 0.0
 
     def _cost(self, late_s: float, count: int) -> float:
         """The cost of the first nodes, were their fixes so late."""
