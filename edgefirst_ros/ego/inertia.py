@@ -195,7 +195,7 @@ class Preintegrator:
         means[apart_ns > SILENT_NS] = np.nan
         held = len(means) and grid.max() - times[-1] <= HELD_NS
         means = np.concatenate([_UNKNOWN, means, means[-1:] if held else _UNKNOWN])[: len(times) + 1]
-        edges = np.concatenate([[np.append(grid, times).min()], times, [np.append(grid, times).max()]])
+        edges = np.concatenate([[min([grid.min(), *times[:1]])], times, [max([grid.max(), *times[-1:]])]])
         table = np.concatenate([np.nan_to_num(means), np.isnan(means[:, [0, 3]])], axis=1)
         sums = np.cumsum(table * np.diff(edges)[:, None] / 1e9, axis=0)
         at_ns = edges - edges[0]

@@ -102,7 +102,8 @@ class Receiver:
         self._candidates: list[_Candidate] = []
         self._epoch: list[_Candidate] = []
         """Those of the last epoch."""
-        self._past_ns: list[int] = []
+        # During a drive poses need those of two minutes.
+        self._past_ns: deque[int] = deque(maxlen=None if whole else MOST_PAST)
         self._kept: deque[_Candidate] = deque(maxlen=KEPT_FIXES)
         """Times of believed fixes that are not in the window any more, and the last of these."""
         self._judged: list[JudgedFix] = []
@@ -111,13 +112,13 @@ class Receiver:
 
     def take(self, time_ns: int, arrival: int, fix: NavSatFix) -> Fix | None:
         """The fix if it may hold; None if it is refused, or agrees with the last of its epoch."""
-        self._is_flat &= math.isnan(fix.altitude_m)
         level = replace(fix, altitude_m=fix.altitude_m + self._leap_m(time_ns, fix))
         taken = judged(time_ns, arrival, level, self.altitude_m)
         if isinstance(taken, str):
             self._judged.append((arrival, taken))
             return None
         self.altitude_m, self._latest_ns = taken.point.altitude_m, time_ns
+        self._is_flat &= math.isnan(fix.altitude_m)
         self._heights_m.extend([self.altitude_m] * math.isfinite(fix.altitude_m))
         if self._is_new(taken):
             return taken
@@ -164,10 +165,8 @@ class Receiver:
     @property
     def notes(self) -> list[str]:
         """Sentences on refused fixes and new beginnings."""
-        found, off = (
-            [],
-            f"refused for contradicting the motion, the farthest by {self._worst_m:,.1f} m",
-        )
+        found: list[str] = []
+        off = f"refused for contradicting the motion, the farthest by {self._worst_m:,.1f} m"
         if self._is_flat and self._candidates:
             found.append("no fix has an altitude: the rig is taken to be at 0 m")
         if self._outliers:
@@ -419,9 +418,7 @@ class Receiver:
     def drop(self, before_ns: int) -> None:
         """Fixes before a time are not in the window any more."""
         past = [each for each in self._candidates if each.node.time_ns < before_ns]
-        # During a drive poses need those of two minutes.
-        known_ns = [*self._past_ns, *(each.node.time_ns for each in past if each.believed)]
-        self._past_ns = known_ns[-MOST_PAST * (not self._whole) :]
+        self._past_ns += [each.node.time_ns for each in past if each.believed]
         self._kept += [each for each in past if each.believed and not each.repeats]
         del self._candidates[: len(past)]
 

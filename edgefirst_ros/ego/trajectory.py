@@ -91,6 +91,8 @@ class Trajectory:
     def add_imu(self, time_ns: int, imu: Imu) -> None:
         """Add an IMU message."""
         self._advance(time_ns)
+        if self._known and imu.orientation_xyzw is None:
+            return
         sample, units = np.array([sample_row(imu)]), self._motion.units
         if not self._known:
             self._motion.add_samples((time_ns,), sample)
